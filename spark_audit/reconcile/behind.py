@@ -21,6 +21,7 @@ from spark_audit.kraft.log_directory import TOPIC
 from spark_audit.reconcile.clocks import SKEW
 from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import each_day
 from spark_audit.trail.claims import claiming
 from spark_audit.trail.metadata_log import of_topic, without_snapshots
 
@@ -65,14 +66,14 @@ def behind(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[dat
     """Return one finding per boot and record of the log that it had not applied when it was due.
 
     `few` has all records but traffic, `skewed` is `skews`. With `days`, what was recorded on these is
-    compared with each other, and with the highest offset of the days before.
+    and later is compared with each other, and with the highest offset of the days before.
     """
     states = held(_states(few, skewed))
     boots = states.where("is_image").groupBy(*S.BOOT_KEY).agg(F.min(_AT).alias("began_ms"))
-    here, seen = states, F.struct(_AT, F.concat_ws("/", *S.BOOT_KEY).alias(_BY))
+    here, seen = states, F.struct(_AT, F.concat_ws("/", *S.BOOT_KEY).alias(_BY), S.DATE)
     earlier = states.limit(0)
     if days:
-        here = states.where(F.col(S.DATE).isin(*days))
+        here = states.where(F.col(S.DATE) >= min(days))
         earlier = states.where(F.col(S.DATE) < min(days))
     highest = earlier.agg(F.max(F.struct(_APPLIED, seen.alias(_SEEN))).alias("highest"))
     known = here.select(_APPLIED, seen.alias(_SEEN)).unionByName(
@@ -95,7 +96,11 @@ def behind(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[dat
     )
     due = F.greatest(F.col(_SEEN)[_AT], "appended_ms") + BEHIND_MS
     dues = placed.where(F.col("is_change") & F.col(_SEEN).isNotNull()).select(
-        _NEXT, S.RECORD, due.alias(_DUE), F.col(_SEEN)[_BY].alias("seen_by")
+        _NEXT,
+        S.RECORD,
+        due.alias(_DUE),
+        F.col(_SEEN)[_BY].alias("seen_by"),
+        F.col(_SEEN)[S.DATE].alias("seen_on"),
     )
     lacking = placed.where(~F.col("is_change") & F.col(_NEXT).isNotNull()).select(_APPLIED, _NEXT)
     late = (
@@ -107,7 +112,8 @@ def behind(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[dat
             F.min(_AT).alias("since_ms"),
             F.max(_AT).alias("until_ms"),
             F.max(_APPLIED).alias(_APPLIED),
-            F.max(S.DATE).alias(S.DATE),
+            # What another one had applied may come to the trail later.
+            each_day(S.DATE, "seen_on"),
         )
         .join(F.broadcast(boots), list(S.BOOT_KEY))
     )

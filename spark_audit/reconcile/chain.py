@@ -39,9 +39,10 @@ from spark_audit.trail.audit_records import (
     DAYS,
     FIRST_LINKED,
     LAST_DATE,
+    OF_STRETCH,
     RECORDS,
     SILENCE_MS,
-    days_of_stretches,
+    each_day,
     near_places,
     sequence_index,
 )
@@ -265,7 +266,7 @@ def _processes(kinds: DataFrame, index: DataFrame, key: bytes | None) -> DataFra
     is_chained = F.max(F.col(FIRST_LINKED).isNotNull())
     of_boots = index.groupBy(*S.BOOT_KEY).agg(
         (is_chained | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(_CHAINED),
-        days_of_stretches().alias(S.DATE),
+        each_day(*OF_STRETCH),
         F.sum(RECORDS).alias(_COUNTED),
         F.max("last_time_ms").alias(_NEWEST_MS),
     )

@@ -190,7 +190,7 @@ def not_by_itself(claims: DataFrame, described: DataFrame) -> DataFrame:
     `claims` are records of UNREQUESTED events, `described` is the log of `_with_state_before`.
     """
     each = claimed_offsets(claims, described).drop(S.FORWARD_ID, S.METHOD, S.OBJECTS)
-    wrong = each.join(_checked(described).drop(S.DATE), S.LOG_OFFSET).where(~_by_itself())
+    wrong = _with_logged(each, described).where(~_by_itself())
     return findings(
         wrong,
         check="changes.not_by_itself",
@@ -306,8 +306,7 @@ def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | s
 
 def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Return records that a request claims but cannot have written, such as a quota change by CreateAcls."""
-    log = _checked(metadata_log).drop(S.DATE)
-    foreign = claimed_offsets(records, metadata_log).join(log, S.LOG_OFFSET).where(~may_write())
+    foreign = _with_logged(claimed_offsets(records, metadata_log), metadata_log).where(~may_write())
     return findings(
         foreign,
         check="changes.foreign_kind",
@@ -331,6 +330,13 @@ def incomplete(metadata_log: DataFrame) -> DataFrame:
         ),
         evidence=[S.ACL_ID, S.LOG_OFFSET],
     )
+
+
+def _with_logged(claims: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Join claims with what the log has there, which may come later than the claim: on the days of both."""
+    log = _checked(metadata_log).withColumnRenamed(S.DATE, "logged_on")
+    both = F.array_distinct(F.array(S.DATE, "logged_on"))
+    return claims.join(log, S.LOG_OFFSET).withColumn(S.DATE, both)
 
 
 def _checked(metadata_log: DataFrame) -> DataFrame:

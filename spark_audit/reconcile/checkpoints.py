@@ -28,7 +28,7 @@ from spark_audit.reconcile.chain import (
     proven_ends,
     unshown,
 )
-from spark_audit.reconcile.finding import SAMPLE, each_day, findings, register, sentence
+from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import LAST, expired_sequences, unexpired
 from spark_audit.tables.keys import (
@@ -42,7 +42,7 @@ from spark_audit.tables.keys import (
     why_not_its_own,
 )
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import DAYS, SILENCE_MS, near_places, sequence_index
+from spark_audit.trail.audit_records import DAYS, SILENCE_MS, each_day, near_places, sequence_index
 from spark_audit.trail.processes import key_name
 
 register(
@@ -227,7 +227,7 @@ def _different(states: DataFrame) -> DataFrame:
     by_offset = states.groupBy("topic", "offset").agg(
         F.sort_array(F.collect_set("digest")).alias("digests"),
         F.sort_array(F.collect_set("process")).alias("processes"),
-        each_day(),
+        each_day(S.DATE),
     )
     return findings(
         by_offset.where(F.size("digests") > 1),
@@ -277,7 +277,7 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     by_reason = faulty.groupBy(*S.BOOT_KEY, _WHY).agg(
         F.min(S.SEQUENCE).alias(S.SEQUENCE),
         F.count(F.lit(1)).alias("checkpoints"),
-        each_day(),
+        each_day(S.DATE),
     )
     return findings(
         by_reason,

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import DAYS, OF_STRETCH, each_day
 
 register(
     """
@@ -41,7 +42,7 @@ def clocks(skewed: DataFrame) -> DataFrame:
     return findings(
         skewed,
         check="clocks.skewed",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "the clock of process {proxy_id}/{boot_id} is {minutes} minutes {direction} the broker's and"
             " the other processes' clocks",
@@ -54,9 +55,9 @@ def clocks(skewed: DataFrame) -> DataFrame:
 
 
 def skews(index: DataFrame) -> DataFrame:
-    """Return BOOT_KEY, skew_ms and last_date of the boots whose clock is off; positive if it is ahead."""
+    """Return BOOT_KEY, skew_ms and DAYS of the boots whose clock is off; positive if it is ahead."""
     of_boots = index.groupBy(*S.BOOT_KEY).agg(
-        F.max("last_date").alias("last_date"),
+        each_day(*OF_STRETCH).alias(DAYS),
         (F.max("last_time_ms") - F.min("first_time_ms")).alias("made_ms"),
         (F.max("last_append_ms") - F.min("first_append_ms")).alias("appended_ms"),
         F.percentile_approx(F.col("last_time_ms") - F.col("last_append_ms"), 0.5).alias("ahead_ms"),
@@ -78,7 +79,7 @@ def skews(index: DataFrame) -> DataFrame:
         .when(usable & ~F.col("are_own"), 0)
         .when((F.col("stretches") >= FEWEST_STRETCHES) & (F.abs(_OFF_MS) > SKEW_MS), F.col(_OFF_MS))
     )
-    return judged.withColumn(SKEW, skew).where(F.col(SKEW) != 0).select(*S.BOOT_KEY, SKEW, "last_date")
+    return judged.withColumn(SKEW, skew).where(F.col(SKEW) != 0).select(*S.BOOT_KEY, SKEW, DAYS)
 
 
 def _near(index: DataFrame) -> DataFrame:

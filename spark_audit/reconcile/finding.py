@@ -153,15 +153,6 @@ def grouped(found: DataFrame) -> DataFrame:
     )
 
 
-def each_day(column: str = S.DATE) -> Column:
-    """Aggregate to all days of a group, for `findings`.
-
-    A run that judges one day drops what shows on others. A new record makes its own day be judged, and who
-    writes it chooses whether it is the first one of its group, or the last.
-    """
-    return F.collect_set(column).alias(column)
-
-
 def sample(column: str | Column) -> Column:
     """Aggregate to the smallest SAMPLE distinct values of a group, in order."""
     return F.slice(F.sort_array(F.collect_set(column)), 1, SAMPLE)

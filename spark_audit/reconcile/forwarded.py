@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import (
-    each_day,
     fault,
     findings,
     or_else,
@@ -19,7 +18,7 @@ from spark_audit.reconcile.finding import (
     sentence,
     with_every_fault,
 )
-from spark_audit.trail.audit_records import ALWAYS
+from spark_audit.trail.audit_records import ALWAYS, each_day
 from spark_audit.trail.claims import (
     OUTCOME_UNKNOWN_MS,
     claimed_offsets,
@@ -123,10 +122,12 @@ def not_a_controller(records: DataFrame) -> DataFrame:
     """
     named = key_name(S.PROXY_ID).alias("named")
     is_proxy = (F.col(S.EVENT) == "started") & (F.col(S.ROLE) == "proxy")
-    proxies = records.where(is_proxy).select(named).distinct()
+    proxies = records.where(is_proxy).groupBy(named).agg(F.min(S.DATE).alias("started_on"))
     claims = claiming(records).select("*", named).join(F.broadcast(proxies), "named")
     by_boot = claims.groupBy(*S.BOOT_KEY).agg(
-        F.count(F.lit(1)).alias("number"), sample(S.SEQUENCE).alias("sequences"), each_day()
+        F.count(F.lit(1)).alias("number"),
+        sample(S.SEQUENCE).alias("sequences"),
+        each_day(S.DATE, "started_on"),
     )
     return findings(
         by_boot,
@@ -160,7 +161,7 @@ def claimed_twice(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     # A change that the controller makes by itself has no forward id, so its method identifies it.
     claim = F.coalesce(S.FORWARD_ID, S.METHOD)
     by_offset = claimed_offsets(records, metadata_log).groupBy(S.LOG_OFFSET)
-    claimed = by_offset.agg(each_day(), sample(claim).alias("claims"))
+    claimed = by_offset.agg(each_day(S.DATE), sample(claim).alias("claims"))
     return findings(
         claimed.where(F.size("claims") > 1),
         check="forwarded.claimed_twice",
@@ -178,7 +179,7 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     claimed = claimed_offsets(records, metadata_log)
     absent = claimed.join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
     by_forward = absent.groupBy(S.FORWARD_ID, S.METHOD).agg(
-        each_day(), sample(S.LOG_OFFSET).alias("missing_offsets")
+        each_day(S.DATE), sample(S.LOG_OFFSET).alias("missing_offsets")
     )
     return findings(
         by_forward,
@@ -202,7 +203,7 @@ def _by_proxy(records: DataFrame) -> DataFrame:
         .groupBy(S.FORWARD_ID)
         .agg(
             sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
-            each_day().alias("dates_told"),
+            each_day(S.DATE).alias("dates_told"),
             _until_ms().alias("told_ms"),
             F.max_by(S.PRINCIPAL, _in_order()).alias("principal_told"),
             F.max_by(S.METHOD, _in_order()).alias("method_told"),
@@ -234,7 +235,7 @@ def _by_controller(records: DataFrame) -> DataFrame:
         .agg(
             F.count(F.lit(1)).alias("attempts"),
             F.count_distinct(S.FIRST_OFFSET).alias("applied"),
-            each_day().alias("dates_received"),
+            each_day(S.DATE).alias("dates_received"),
             _until_ms().alias("received_ms"),
             F.max_by(S.PRINCIPAL, _in_order()).alias("principal_received"),
             F.max_by(S.METHOD, _in_order()).alias("method_received"),

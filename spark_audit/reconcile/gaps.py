@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import NAMED_BY, proven_ends, successions
 from spark_audit.reconcile.clocks import SKEW, skews
-from spark_audit.reconcile.finding import each_day, findings, or_else, register, sample, sentence
+from spark_audit.reconcile.finding import findings, or_else, register, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
     DAYS,
     SILENCE_MS,
     boots,
     disordered_boots,
+    each_day,
     missing_sequences,
     repeated_spans,
     rows_of,
@@ -118,7 +119,7 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
         .groupBy(*S.RECORD_KEY)
         .agg(
             F.count_distinct(S.BODY_SHA256).alias("versions"),
-            each_day(),
+            each_day(S.DATE),
             sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
         )
     )
@@ -153,7 +154,7 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     everywhere = F.min(is_early).over(Window.partitionBy(*S.RECORD_KEY))
     early = placed.withColumn("everywhere", everywhere).where("everywhere")
     by_boot = early.groupBy(*S.BOOT_KEY).agg(
-        F.array_union(F.collect_set(S.DATE), F.collect_set("date_before")).alias(S.DATE),
+        each_day(S.DATE, "date_before"),
         F.count(F.lit(1)).alias("records"),
         sample(S.SEQUENCE).alias("sequences"),
         sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
@@ -257,10 +258,12 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
     started = (
         few.where(F.col(S.EVENT) == "started").groupBy(S.PROXY_ID, S.BOOT_ID).agg(F.max(host).alias("host"))
     )
+    days = boots.select(S.PROXY_ID, F.col(S.BOOT_ID).alias("earlier_twin"), F.col(DAYS).alias("other_days"))
+    # Records may have come to the earlier one after the other had ended.
     twins = (
         with_twins(boots)
-        .where(F.col("earlier_twin").isNotNull())
-        .select(S.PROXY_ID, S.BOOT_ID, "earlier_twin", DAYS)
+        .join(days, [S.PROXY_ID, "earlier_twin"])
+        .select(S.PROXY_ID, S.BOOT_ID, "earlier_twin", F.array_union(DAYS, "other_days").alias(DAYS))
     )
     of_earlier = started.select(
         S.PROXY_ID, F.col(S.BOOT_ID).alias("earlier_twin"), F.col("host").alias("other_host")

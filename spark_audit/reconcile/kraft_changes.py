@@ -21,7 +21,6 @@ from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile import kraft_records as K
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import (
-    each_day,
     fault,
     findings,
     register,
@@ -32,7 +31,7 @@ from spark_audit.reconcile.finding import (
 from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import ALWAYS, complete_until_ms, sequence_index
+from spark_audit.trail.audit_records import ALWAYS, complete_until_ms, each_day, sequence_index
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
 
@@ -131,7 +130,7 @@ def not_in_the_log(
     short = F.col(C.UNTIL) > F.col("log_last")
     by_forward = absent.groupBy(
         S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, C.UNTIL, short.alias("short")
-    ).agg(each_day(), sample(C.KEY).alias("missing_changes"))
+    ).agg(each_day(S.DATE), sample(C.KEY).alias("missing_changes"))
     what = sentence(
         "forward {forward_id}: the controller acknowledged a {method} of {principal} between metadata offsets"
         " {first_offset} and {until_offset}, "

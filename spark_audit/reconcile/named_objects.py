@@ -15,6 +15,7 @@ from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_every_fault
 from spark_audit.reconcile.kraft_records import CHANGE, TOPIC_NAME, described
 from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import each_day
 from spark_audit.trail.claims import claimed_offsets, received, told
 
 register(
@@ -44,24 +45,26 @@ def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame
     of_claim = [*S.RECORD_KEY, S.FORWARD_ID, S.METHOD]
     own = claimed.where(F.col(S.OBJECTS).isNotNull())
     by_proxy = _requested(records).withColumnRenamed(S.DATE, "told_on")
-    requested = claimed.select(CHANGE, S.FORWARD_ID, S.METHOD, S.DATE).join(by_proxy, S.FORWARD_ID)
+    requested = claimed.select(CHANGE, S.FORWARD_ID, S.METHOD, S.DATE, "logged_on").join(
+        by_proxy, S.FORWARD_ID
+    )
     whole = (
         own.unionByName(requested, allowMissingColumns=True)
         .groupBy(*of_claim)
         .agg(
             F.first(S.OBJECTS).alias(S.OBJECTS),
             F.collect_set(_identity(S.METHOD)).alias(WRITTEN),
-            F.array_union(F.collect_set(S.DATE), F.collect_set("told_on")).alias(S.DATE),
+            each_day(S.DATE, "logged_on", "told_on"),
         )
     )
     return _unnamed(whole, "the metadata log has", also_unwritten=False)
 
 
 def _written(metadata_log: DataFrame) -> DataFrame:
-    """Return offset and CHANGE of the records that say what they are about."""
+    """Return offset, CHANGE and day (`logged_on`) of the records that say what they are about."""
     # A removal names its topic by an id, which an earlier record may have.
     says = (F.col(S.API_KEY) != S.REMOVE_TOPIC_RECORD) | F.col(TOPIC_NAME).isNotNull()
-    return described(metadata_log).where(says).select(S.LOG_OFFSET, CHANGE)
+    return described(metadata_log).where(says).select(S.LOG_OFFSET, CHANGE, F.col(S.DATE).alias("logged_on"))
 
 
 def _requested(records: DataFrame) -> DataFrame:
@@ -121,9 +124,7 @@ def named_differently(records: DataFrame) -> DataFrame:
     known = ~F.array_contains("told", "TOKEN") & ~F.array_contains("received", "TOKEN")
     different = both.where(known & (F.col("told") != F.col("received")))
     return findings(
-        different.groupBy(S.FORWARD_ID, "told", "received").agg(
-            F.array_union(F.collect_set(S.DATE), F.collect_set("received_on")).alias(S.DATE)
-        ),
+        different.groupBy(S.FORWARD_ID, "told", "received").agg(each_day(S.DATE, "received_on")),
         check="forwarded.different_objects",
         explanation=sentence(
             "forward {forward_id}: the proxy names {by_proxy}, the controller {by_controller}",

@@ -166,7 +166,7 @@ def reconcile(
         counts, wrong = cosignatures(few, public_keys)
         checks["checkpoints"] = checks["checkpoints"].unionByName(wrong)
     if verified is not None:
-        checks["signatures"] = unsigned(verified, audit)
+        checks["signatures"] = unsigned(verified, audit, metadata_log)
     if is_kraft:
         checks["kraft"] = kraft_changes(records, log, until_ms)
     found = {row[S.ID]: row for row in of_tables}

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.principals import no_groups
-from spark_audit.reconcile.finding import each_day, findings, register, sample, sentence
+from spark_audit.reconcile.finding import findings, register, sample, sentence
 from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import each_day
 
 register(
     """
@@ -101,7 +102,7 @@ def overruns(records: DataFrame, few: DataFrame, of_days: DataFrame) -> DataFram
     suspicious = _suspicious(records, few, of_days)
     overrun = _with_deadline(suspicious).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
-        each_day(),
+        each_day(S.DATE),
         F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
         (F.max("moment_ms") - F.col("deadline_ms")).alias("overrun_ms"),
         sample(S.SEQUENCE).alias("sequences"),

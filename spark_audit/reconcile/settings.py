@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
+from spark_audit.trail.audit_records import OF_STRETCH, each_day
 
 register(
     """
@@ -45,7 +46,7 @@ def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
     """Return one finding per boot that names settings it has not recorded, or has recorded some twice."""
     named = (
         index.groupBy(*S.BOOT_KEY)
-        .agg(F.max("last_generation").alias(_NAMED), F.max("last_date").alias(S.DATE))
+        .agg(F.max("last_generation").alias(_NAMED), each_day(*OF_STRETCH))
         .where(F.col(_NAMED) > 0)
     )
     recorded = (

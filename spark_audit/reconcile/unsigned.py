@@ -1,7 +1,8 @@
 """What no controller has signed of the metadata log: the log without it, and findings (SPEC S14).
 
 `log_signatures` verifies. A record that does not count is found on the day on which the first process had
-applied the log up to its offset, because who writes it chooses its timestamp.
+applied the log up to its offset, because who writes it chooses its timestamp; and on the day of its
+timestamp, on which it came, because who has the key of a process chooses what that one had applied.
 """
 
 from bisect import bisect_left
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, register
 from spark_audit.tables.delta import frame_of
-from spark_audit.trail.metadata_log import without_effect
+from spark_audit.trail.metadata_log import of_topic, without_effect
 
 register(
     """
@@ -99,8 +100,8 @@ def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
     return without_effect(marked, is_unsigned).select(*log.columns)
 
 
-def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
-    """Return the findings. `audit` is table `audit`, for the days."""
+def unsigned(verified: VerifiedSignatures, audit: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Return the findings. `audit` and `metadata_log` are the tables, for the days."""
     day_of = _days(audit, verified.last + 1)
     rows: list[tuple[object, ...]] = [
         (
@@ -132,7 +133,11 @@ def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
         rows.append((day_of(0), 0, "log.never_signed", text, None, None))
     evidence = [S.LOG_OFFSET, S.RECORD, S.BODY]
     found = frame_of(audit.sparkSession, rows, _FOUND)
-    return findings(found, evidence=evidence, severity="critical")
+    there = of_topic(metadata_log).join(F.broadcast(found.select(S.LOG_OFFSET)), S.LOG_OFFSET, "left_semi")
+    came = there.groupBy(S.LOG_OFFSET).agg(F.collect_set(S.DATE).alias("came"))
+    days = F.array_union(F.array(S.DATE), F.coalesce("came", F.array(S.DATE)))
+    placed = found.join(came, S.LOG_OFFSET, "left").withColumn(S.DATE, days)
+    return findings(placed, evidence=evidence, severity="critical")
 
 
 def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str | None:

@@ -86,7 +86,7 @@ def boots(index: DataFrame) -> DataFrame:
     last_copy = F.struct(-F.col(LAST), F.col("last_offset"))
     return index.groupBy(*S.BOOT_KEY).agg(
         F.max(LAST).alias("last_sequence"),
-        days_of_stretches().alias(DAYS),
+        each_day(*OF_STRETCH).alias(DAYS),
         F.min("first_time_ms").alias("first_time_ms"),
         F.max("last_time_ms").alias("last_time_ms"),
         F.min("first_append_ms").alias("first_append_ms"),
@@ -99,9 +99,17 @@ def boots(index: DataFrame) -> DataFrame:
     )
 
 
-def days_of_stretches() -> Column:
-    """Aggregate to the days on which the stretches of a boot begin and end."""
-    return F.array_distinct(F.flatten(F.collect_set(F.array(FIRST_DATE, LAST_DATE))))
+def each_day(*columns: str) -> Column:
+    """Aggregate to `date`: all days of a group, which are in `columns`, for `findings`.
+
+    A run that judges one day drops what shows on others. A new record makes its own day be judged, and who
+    writes it chooses whether it is the first one of its group, or the last.
+    """
+    return F.array_distinct(F.array_compact(F.flatten(F.collect_set(F.array(*columns))))).alias(S.DATE)
+
+
+OF_STRETCH = FIRST_DATE, LAST_DATE
+"""The days on which a stretch begins and ends."""
 
 
 def complete_until_ms(index: DataFrame) -> int:

@@ -95,11 +95,8 @@ def test_a_log_that_all_processes_got_of_yesterday_is_found_on_each_day(spark: S
     assert str(min(days)) == DAY
 
     assert list(found(spark, trail, *alone)) == ["alone-boot-2"]
-    assert [list(found(spark, trail, *alone, days=[day])) for day in sorted(days)] == [
-        [],
-        ["alone-boot-2"],
-        ["alone-boot-2"],
-    ]
+    # On the first one, too: what had been applied then may come to the trail later.
+    assert [list(found(spark, trail, *alone, days=[day])) for day in sorted(days)] == [["alone-boot-2"]] * 3
 
 
 def test_of_kafkas_own_log_only_what_always_changes_an_image_is_due(spark: SparkSession) -> None:

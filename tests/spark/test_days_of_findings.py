@@ -4,16 +4,23 @@ The audit service judges one day at a time. Each test is somebody who knows that
 """
 
 import json
+from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.behind import behind
+from spark_audit.reconcile.clocks import clocks, skews
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps, records_after_stop
 from spark_audit.reconcile.named_objects import named_differently
 from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.reconcile.settings import known_settings
 from spark_audit.reconcile.unsigned import NotInEffect, VerifiedSignatures, unsigned
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, empty_frame
@@ -25,9 +32,13 @@ from spark_audit.trail.audit_records import (
     first_open_day,
     sequence_index,
 )
-from tests.spark.audit_trail import NOON_MS, Clock, Process, Record, Trail, an_acl
+from tests.lab.tampering import judging, matrix, scene
+from tests.lab.tampering.topics import DENIAL, untouched, variants
+from tests.spark import test_boots, test_checkpoints, test_kraft_changes
+from tests.spark.audit_trail import NOON_MS, Clock, Process, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
 from tests.spark.sealed import MINUTE_MS, Line, Signing, seal, table
+from tests.spark.test_forwarded import named_acl, planted
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D8", "D15")]
 
@@ -36,6 +47,13 @@ BEFORE, DAY = "2026-11-23", "2026-11-24"
 MIDNIGHT_MS = NOON_MS + DAY_MS // 2
 SECRET = bytes(range(40))
 ADD = (18, "AccessControlEntryRecord")
+LATER = (
+    ("forwarded_received", "CreateAcls", 500),
+    ("forwarded_received", "CreateAcls", 502),
+    ("acls_ended", "DeleteAcls", 504),
+)
+"""Claims: event, method, offset."""
+WRITTEN_LATER = ADD, (14, "ClientQuotaRecord"), (19, "RemoveAccessControlEntryRecord")
 
 
 def two_days() -> tuple[Trail, list[Line]]:
@@ -47,8 +65,33 @@ def two_days() -> tuple[Trail, list[Line]]:
     told, _ = trail.forward("CreateAcls", [(*ADD, an_acl(2, "ALLOW User:bob * READ TOPIC LITERAL t"))])
     ended.stop()
     honest = Signing("honest", Clock(NOON_MS)).run()
+    # Claims of what the log has only on the next day, in the name of a process that starts then, too.
+    pretender = Process("pretender", Clock(NOON_MS), role="controller")
+    for process in (trail.controller, pretender):
+        for event, method, offset in LATER:
+            claim = {"method": method, "first_offset": offset, "last_offset": offset, "error_code": 0}
+            claim |= {"forward_id": f"later-{offset}", "principal": "User:admin"} if offset < 504 else {}
+            objects = [named_acl(7)] if offset == 500 else None
+            process.write(event, objects=objects, **claim)
+    # A session that has ended, and one that ends in the night.
+    served = {"method": "Fetch", "connection_id": "c", "principal": "User:alice"}
+    serving = Process("serving", Clock(NOON_MS))
+    serving.start()
+    serving.write("authentication", session_lifetime_ms=MINUTE_MS, error_code=0, **served)
+    serving.clock.now_ms += 2 * MINUTE_MS
+    serving.write("authorization", **served)
+    # Two boots of one process, one after the other.
+    twins = [Process("twice", Clock(NOON_MS + at * MINUTE_MS), boot_id=f"twin-{at}") for at in (1, 2)]
+    for twin in twins:
+        twin.start()
+        twin.high_water()
 
     trail.clock.now_ms = NOON_MS + DAY_MS
+    serving.clock.now_ms = twins[0].clock.now_ms = NOON_MS + DAY_MS
+    serving.write("authorization", **served)
+    twins[0].high_water()
+    starting = Process("pretender", Clock(NOON_MS + DAY_MS), boot_id="boot-2")
+    starting.start()
     shared = {"principal": "User:admin", "host": "10.0.0.5", "method": "CreateAcls", "error_code": 0}
     # The controller makes a change of its own, and gives it the forward id of yesterday's request.
     first, last = trail._commit([(*ADD, an_acl(3, "ALLOW User:mallory * ALL TOPIC LITERAL t"))])
@@ -68,7 +111,20 @@ def two_days() -> tuple[Trail, list[Line]]:
     trail.stop()
 
     lines = [*seal(trail.controller, SECRET), *seal(trail.proxy, SECRET), *seal(ended)]
-    lines += [*seal(honest, SECRET), *seal(misled, SECRET)]
+    lines += [
+        line for each in (honest, misled, pretender, starting, serving, *twins) for line in seal(each, SECRET)
+    ]
+    changes = (
+        an_acl(8, "ALLOW User:mallory * ALL TOPIC LITERAL *"),
+        {"entity": {}, "key": "k"},
+        {"id": acl_id(1)},
+    )
+    for (_, _, offset), (api_key, record), body in zip(LATER, WRITTEN_LATER, changes, strict=True):
+        text = json.dumps(body)
+        trail.log.append(
+            trail.log[-1]
+            | {"offset": offset, "api_key": api_key, "record": record, "body": text, "entity": ""}
+        )
     # Another content of yesterday's record.
     other = Process(told["proxy_id"], Clock(), boot_id=told["boot_id"])
     other.records = [dict(record) for record in trail.proxy.records]
@@ -77,26 +133,168 @@ def two_days() -> tuple[Trail, list[Line]]:
     return trail, sorted(lines, key=lambda line: int(json.loads(line.value)["data"]["time_ms"]))
 
 
-@pytest.mark.long
-def test_what_is_added_to_something_of_yesterday_is_found_today(spark: SparkSession) -> None:
+Rows = tuple[DataFrame, DataFrame, DataFrame]
+"""Tables `audit`, `quarantine` and `metadata_log`."""
+Judge = Callable[[Rows, Sequence[str]], set[tuple[str, ...]]]
+"""What is found of some days, or of all, and of whom."""
+LATER_MS = 2 * 3_600_000
+
+
+class Ingested(NamedTuple):
+    """A trail of two days. The second one begins at `midnight_ms`, whatever its times say."""
+
+    rows: Rows
+    judge: Judge
+    midnight_ms: int
+
+    def by_days(self) -> Rows:
+        times = (
+            F.col(S.TIME_MS),
+            F.unix_millis(S.KAFKA_TIMESTAMP),
+            F.unix_millis(S.LOG_TIMESTAMP),
+        )
+        audit, bad, log = (
+            rows.withColumn(
+                S.DATE, F.when(time_ms < self.midnight_ms, BEFORE).otherwise(DAY).cast("date")
+            ).persist()
+            for rows, time_ms in zip(self.rows, times, strict=True)
+        )
+        return audit, bad, log
+
+
+def of_whom(row: Row) -> tuple[str, ...]:
+    """The check, and the names in the evidence that do not change as more comes."""
+    proof = json.loads(row[S.EVIDENCE])
+    names = (S.PROXY_ID, S.BOOT_ID, S.FORWARD_ID, S.LOG_OFFSET, "process", S.CONNECTION_ID)
+    return row[S.CHECK], *(str(proof[name]) for name in names if name in proof)
+
+
+def of_each(spark: SparkSession, audit: DataFrame, log: DataFrame, **more: Any) -> tuple[Rows, Judge]:
+    """A trail, and a process that runs two hours later, so that what was before is over."""
+    end_ms = audit.agg(F.max(S.TIME_MS)).collect()[0][0]
+    later = Process("later", Clock(end_ms + LATER_MS))
+    later.start()
+    later.stop()
+    rows = audit.unionByName(table(spark, seal(later), first_offset=100_000))
+
+    def judge(rows: Rows, days: Sequence[str]) -> set[tuple[str, ...]]:
+        return {of_whom(row) for row in reconcile(*rows, days=days, **more).findings}
+
+    return (rows, empty_frame(spark, S.QUARANTINE), log), judge
+
+
+def of_matrix(spark: SparkSession, first_of_day: Callable[[scene.Scene], Record]) -> Ingested:
+    """Each edit of topics and spool once."""
+    each_cell = {variant.cell: variant for variant in variants()}
+    edits = dict(enumerate(each_cell.values()))
+    last = len(edits) + 1
+    made = {number: variant.make(number) for number, variant in edits.items()}
+    rows = judging.tables(spark, made | {last + 1: untouched(last + 1)} | matrix.late(last))
+
+    def judge(rows: Rows, days: Sequence[str]) -> set[tuple[str, ...]]:
+        found = judging.found_in(rows, days)
+        return {
+            (check, *edits[number].cell)
+            for number, checks in found.items()
+            for check in checks
+            if number in edits
+        }
+
+    return Ingested(rows, judge, first_of_day(scene.scene(0))["time_ms"])
+
+
+def of_checkpoints(spark: SparkSession, minutes: float) -> Ingested:
+    lines = [line for each in test_checkpoints.a_trail().values() for line in each]
+    audit = table(spark, lines)
+    more = of_each(spark, audit, empty_frame(spark, S.METADATA_LOG), public_keys=test_checkpoints.KEYS)
+    return Ingested(*more, NOON_MS + int(minutes * MINUTE_MS))
+
+
+def of_kafka(spark: SparkSession, _: int) -> Ingested:
+    """What nobody has asked Kafka's controller for, what is lost, and what names other objects."""
+    cluster = test_kraft_changes.Cluster()
+    fields, alice = test_kraft_changes.acl(1)
+    named = test_kraft_changes.an_object("USER", "carol", "UPSERT", details={"mechanism": "SCRAM-SHA-256"})
+    told: test_kraft_changes.Change = ["UserScramCredentialRecord", "alice", "SCRAM-SHA-256", "4096"]
+    cluster.done("add", [(18, fields)], test_kraft_changes.added(alice))
+    cluster.done("other user", [test_kraft_changes.CREDENTIAL], told, objects=[named])
+    test_kraft_changes.go_past_the_proxy(cluster)
+    middle_ms = cluster.clock.now_ms
+    test_kraft_changes.lose(cluster)
+    cluster.proxy.stop()
+    # A part of the log that no segment has.
+    del cluster.log[-1]
+    rows = audit_frame(spark, cluster.proxy.records)
+    more = of_each(spark, rows, log_frame(spark, cluster.log))
+    return Ingested(*more, middle_ms)
+
+
+def of_forwards(spark: SparkSession, share: float) -> Ingested:
+    trail, left = planted()
+    more = of_each(spark, audit_frame(spark, left), log_frame(spark, trail.log))
+    return Ingested(*more, int(NOON_MS + share * (trail.clock.now_ms - NOON_MS)))
+
+
+def of_boots(spark: SparkSession, minutes: float) -> Ingested:
+    ways = "whole", "cut", "later", "rewritten", "removed", "fork", "unnamed"
+    lines = [line for way in ways for boot in test_boots.three_boots(way) for line in boot]
+    more = of_each(spark, table(spark, lines), empty_frame(spark, S.METADATA_LOG))
+    return Ingested(*more, NOON_MS + int(minutes * MINUTE_MS))
+
+
+def of_additions(spark: SparkSession, _: int) -> Ingested:
+    """What somebody adds on the second day to something of the first one."""
     trail, lines = two_days()
-    audit, log = table(spark, lines).persist(), log_frame(spark, trail.log)
-    nothing = empty_frame(spark, S.QUARANTINE)
+    more = of_each(spark, table(spark, lines), log_frame(spark, trail.log), chain_key=SECRET)
+    return Ingested(*more, MIDNIGHT_MS)
 
-    def found(*days: str) -> dict[str, str]:
-        rows = reconcile(audit, nothing, log, days=days, chain_key=SECRET).findings
-        return {row[S.CHECK]: str(row[S.DATE]) for row in rows if row[S.CHECK] != "chain.process_missing"}
 
-    today = dict.fromkeys(
-        (
+TRAILS: dict[str, tuple[Callable[..., Ingested], Any, set[str]]] = {
+    # The first record of the second day: a decision, the boot after a crash.
+    "edits, in a boot": (of_matrix, lambda made: made.first.records[DENIAL], set()),
+    "edits, between boots": (of_matrix, lambda made: made.second.records[0], set()),
+    "checkpoints": (of_checkpoints, 1.5, {"checkpoints.not_valid", "checkpoints.after_the_last"}),
+    "boots": (of_boots, 2.005, {"chain.forked", "chain.other_end"}),
+    "Kafka's controller": (of_kafka, 0, {"changes.not_made", "changes.unexplained"}),
+    "forwards": (of_forwards, 0.5, {"forwarded.not_in_the_log", "forwarded.sent_twice"}),
+    "additions": (
+        of_additions,
+        0,
+        {
+            *("forwarded.not_a_controller", "forwarded.not_in_the_log", "changes.unnamed"),
+            *("changes.foreign_kind", "changes.not_by_itself", "sessions.overrun", "gaps.same_id_twice"),
             *("forwarded.applied_twice", "forwarded.claimed_twice", "gaps.different_copies"),
             *("gaps.after_stop", "chain.unkeyed", "checkpoints.different_states"),
-        ),
-        DAY,
-    )
-    assert {check: day for check, day in found(DAY).items() if check in today} == today
-    # Without days each is found once, on the newest of its days.
-    assert {check: day for check, day in found().items() if check in today} == today
+        },
+    ),
+}
+"""Name -> how it is made, where its midnight is, some of what is found in it."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TRAILS)
+def test_what_is_found_of_a_whole_trail_is_found_day_by_day(spark: SparkSession, name: str) -> None:
+    """One day comes after the other, or before it, as the partitions of a topic may.
+
+    The run of a day judges that day, by all that has come.
+    """
+    make, midnight, some = TRAILS[name]
+    made = make(spark, midnight)
+    rows = made.by_days()
+    whole = made.judge(rows, ())
+    assert some <= {check for check, *_ in whole}
+
+    lost = {}
+    for first, then in ((BEFORE, DAY), (DAY, BEFORE)):
+        has_come = F.col(S.DATE) == first
+        # What runs long after that has come at once.
+        is_later = F.col(S.TIME_MS) > made.midnight_ms + LATER_MS * 3 // 4
+        audit, quarantine, log = (each.where(has_come) for each in rows)
+        early = audit.unionByName(rows[0].where(~has_come & is_later)), quarantine, log
+        found = made.judge(early, [first]) | made.judge(rows, [then])
+        lost[then] = whole - found
+
+    assert lost == {DAY: set(), BEFORE: set()}
 
 
 def test_a_record_with_a_time_of_before_midnight_is_found_on_its_own_day(spark: SparkSession) -> None:
@@ -211,12 +409,77 @@ def test_a_record_with_an_offset_that_nobody_can_have_applied_moves_no_unsigned_
         NotInEffect(11, "it has no signature", "AccessControlEntryRecord", "{}", "x")
     )
 
-    found = unsigned(verified, audit_frame(spark, process.records)).collect()
+    found = unsigned(verified, audit_frame(spark, process.records), log_frame(spark, [])).collect()
 
     assert {(row[S.CHECK], str(row[S.DATE])) for row in found} == {
         ("log.unsigned", DAY),
         ("log.missing", DAY),
     }
+
+
+@pytest.mark.spec("S14")
+def test_a_process_that_names_an_offset_in_advance_moves_no_unsigned_record_to_that_day(
+    spark: SparkSession,
+) -> None:
+    """Once the log reaches that offset, it is one that the process can have applied, by its own word."""
+    process = Process("proxy-1", Clock(NOON_MS))
+    process.start()
+    process.write("request_refused", metadata_offset=11)
+    verified = VerifiedSignatures(1, records=12, last=11, signed=3, missing_since=11)
+    verified.not_in_effect.append(NotInEffect(11, "it has no signature", ADD[1], "{}", "x"))
+    written = {"offset": 11, "time_ms": NOON_MS + DAY_MS, "api_key": ADD[0], "record": ADD[1], "version": 0}
+    log = log_frame(spark, [written | {"body": "{}", "entity": ""}])
+
+    found = unsigned(verified, audit_frame(spark, process.records), log).collect()
+
+    assert sorted((row[S.CHECK], str(row[S.DATE])) for row in found) == [
+        (check, day) for check in ("log.missing", "log.unsigned") for day in (BEFORE, DAY)
+    ]
+
+
+@pytest.mark.spec("S14")
+def test_what_one_process_had_applied_may_come_to_the_trail_when_the_others_were_judged(
+    spark: SparkSession,
+) -> None:
+    """Who withholds the log from a process also withholds what another one has recorded, until tomorrow."""
+    trail = Trail(Clock(MIDNIGHT_MS - 10 * MINUTE_MS))
+    trail.add_acl(1, "ALLOW User:a * READ TOPIC LITERAL t")
+    before = trail.offset
+    trail.add_acl(2, "DENY User:a * READ TOPIC LITERAL t")
+    withheld = Process("withheld", Clock(MIDNIGHT_MS), boot_id="withheld-1")
+    withheld.start()
+    for _ in range(9):
+        withheld.clock.now_ms += MINUTE_MS
+        withheld.write("checkpoint", metadata_offset=before)
+    few = audit_frame(spark, [*trail.controller.records, *withheld.records])
+    skewed = skews(sequence_index(few))
+
+    def found(*days: str) -> list[str]:
+        wanted = [date.fromisoformat(day) for day in days]
+        return [
+            str(row[S.DATE]) for row in behind(few, log_frame(spark, trail.log), skewed, wanted).collect()
+        ]
+
+    assert sorted(found(BEFORE)) == sorted(found(DAY)) == sorted(found()) == [BEFORE, DAY]
+
+
+def test_what_is_wrong_with_a_boot_shows_on_each_of_its_days(spark: SparkSession) -> None:
+    """One record with a time to come would be its last day, and of all that it does until then."""
+    process = Process("ahead", Clock(MIDNIGHT_MS - MINUTE_MS))
+    process.start()
+    for _ in range(3):
+        process.clock.now_ms += MINUTE_MS
+        process.write("request_refused", settings_generation=1)
+    for record in process.records:
+        record["appended_ms"] = record["time_ms"] - 10 * MINUTE_MS
+    few = audit_frame(spark, process.records)
+    index = sequence_index(few)
+
+    found = known_settings(index, few).unionByName(clocks(skews(index))).collect()
+
+    assert sorted((row[S.CHECK], str(row[S.DATE])) for row in found) == [
+        (check, day) for check in ("clocks.skewed", "settings.missing") for day in (BEFORE, DAY)
+    ]
 
 
 def test_a_time_to_come_makes_no_other_process_a_crashed_one(spark: SparkSession) -> None:

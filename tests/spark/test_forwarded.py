@@ -38,9 +38,8 @@ def findings(spark: SparkSession, trail: Trail, records: list[Record]) -> Found:
     return [(row["check"], json.loads(row["evidence"]) | {"explanation": row["explanation"]}) for row in rows]
 
 
-@pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Found:
-    """One forward for each fault, its forward_id renamed to say which."""
+def planted() -> tuple[Trail, list[Record]]:
+    """One forward for each fault, its forward_id renamed to say which; and the records that are left."""
     trail = Trail()
     gone: list[Record] = []
 
@@ -88,8 +87,12 @@ def found(spark: SparkSession) -> Found:
     )
     trail.forward("DeleteAcls", [(*REMOVE, {"id": acl_id(999)})])
     trail.log = [record for record in trail.log if record["offset"] != lost["first_offset"]]
-    left = [record for record in trail.audit if not any(record is other for other in gone)]
-    return findings(spark, trail, left)
+    return trail, [record for record in trail.audit if not any(record is other for other in gone)]
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> Found:
+    return findings(spark, *planted())
 
 
 def test_a_true_trail_has_no_finding(spark: SparkSession) -> None:
