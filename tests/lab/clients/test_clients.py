@@ -32,7 +32,11 @@ def guarded(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield guarded
 
 
-@pytest.fixture(scope="module", params=DRIVERS)
+# Go takes two minutes of CPU time to build its client for the first time.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.long if name == "franz-go" else ()) for name in DRIVERS],
+)
 def runs(
     request: pytest.FixtureRequest, gate: Gate, kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Runs:
