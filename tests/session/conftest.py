@@ -4,7 +4,7 @@ In the second, work stops at every element that is counted (proxy.wire.work) and
 what the client, the broker and the controller get must be the same. Arrays are `Elements` only if they are
 long, so loops over the few topics of a conversation stop only where they call `paced`.
 
-The second form of the tests of APIs is long.
+The second form is long of the tests of APIs, and of those in ONE_TURN.
 """
 
 from pathlib import Path
@@ -15,6 +15,18 @@ from proxy.wire import work
 from tests.session.conversation import Conversation
 
 APIS = Path(__file__).parent / "apis"
+ONE_TURN = {
+    "test_client_ids_conversation.py",
+    "test_fetch_conversation.py",
+    "test_known_fetch_conversation.py",
+    "test_many_resources_conversation.py",
+    "test_produce_conversation.py",
+    "test_short_way_conversation.py",
+    "test_told_conversation.py",
+}
+"""Produce and Fetch take the fast lane, which never stops; the others count what is remembered.
+Of large requests in slices: test_slices_conversation and test_too_large_conversation.
+"""
 
 
 @pytest.fixture(params=["whole", "sliced"], autouse=True)
@@ -27,5 +39,6 @@ def _slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:  # All that are run, also of other folders.
-        if item.path.parent == APIS and "sliced" in item.name.partition("[")[2].rstrip("]").split("-"):
+        second_is_long = item.path.parent == APIS or item.path.name in ONE_TURN
+        if second_is_long and "sliced" in item.name.partition("[")[2].rstrip("]").split("-"):
             item.add_marker(pytest.mark.long)

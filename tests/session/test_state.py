@@ -1,19 +1,15 @@
 """The table of a session's states: what it allows, and that nothing goes around it."""
 
-import ast
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-from proxy.session import state
 from proxy.session.in_flight import BrokerQuery
 from proxy.session.plan import LookUp
 from proxy.session.state import TABLE, WAITING, IllegalTransition, State, Transition, after
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import Conversation
 
-PRODUCT = Path(state.__file__).parents[2]
 ALL = 2 * max(State) - 1
 
 
@@ -61,18 +57,3 @@ def test_a_step_that_is_not_possible_now_raises_and_changes_no_flag() -> None:
         machine.apply([BrokerQuery(ApiKey.METADATA, 12, 0, then=lambda _response: [])])
 
     assert machine.flags == before
-
-
-@pytest.mark.tooling
-def test_only_one_function_of_the_product_writes_the_flags_of_a_session() -> None:
-    writes = [
-        f"{path.relative_to(PRODUCT)}:{function.name}"
-        for package in ("proxy", "forwarding")
-        for path in sorted((PRODUCT / package).rglob("*.py"))
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Attribute) and node.attr == "flags" and isinstance(node.ctx, ast.Store)
-    ]
-
-    assert writes == ["proxy/session/machine.py:move"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from proxy.net.runtime.garbage_collector import importing
 from tests.support.conformance import SPEC, marked_tests, requirements
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +69,8 @@ def modules() -> dict[str, str]:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {path: ast.parse(source) for path, source in modules().items()}
+    with importing():  # The collector would look at all trees again and again: four times the work.
+        return {path: ast.parse(source) for path, source in modules().items()}
 
 
 def import_contract(name: str) -> dict[str, Any]:
@@ -135,6 +137,20 @@ def test_the_map_of_a_package_has_one_line_for_each_of_its_modules() -> None:
     wrong = {package: found for package, map_ in packages.items() if (found := wrong_lines(package, map_))}
 
     assert wrong == {}
+
+
+def test_only_one_function_of_the_product_writes_the_flags_of_a_session() -> None:
+    writes = [
+        f"{path}:{function.name}"
+        for path, tree in trees().items()
+        if path.startswith(("proxy/", "forwarding/"))
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr == "flags" and isinstance(node.ctx, ast.Store)
+    ]
+
+    assert writes == ["proxy/session/machine.py:move"]
 
 
 def test_no_module_hides_behind_a_name_without_a_meaning() -> None:

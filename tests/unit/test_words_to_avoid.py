@@ -10,6 +10,8 @@ from tokenize import COMMENT, generate_tokens
 
 import pytest
 
+from proxy.net.runtime.garbage_collector import importing
+
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = re.compile(
     r"\b(told|tells?|anew|whom|whoever|nobody|of ours|of our own|gi(?:ve|ves|ven|ving) back|in force"
@@ -62,13 +64,14 @@ def deployment_files() -> Iterator[tuple[str, str]]:
 @cache
 def calls() -> list[tuple[str, ast.Call]]:
     """Every call in the product, with the path of its module."""
-    return [
-        (path.relative_to(ROOT).as_posix(), node)
-        for package in PRODUCT
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-    ]
+    with importing():
+        return [
+            (path.relative_to(ROOT).as_posix(), node)
+            for package in PRODUCT
+            for path in sorted((ROOT / package).rglob("*.py"))
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call)
+        ]
 
 
 def texts(*expressions: ast.expr) -> Iterator[str]:
