@@ -27,6 +27,10 @@ _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # object 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
 _CLUSTER_ID = "PenstockDemoCluster0AA"
 
+_IN_THE_FORMAT = ("log.dir", "metadata.", "controller.quorum.", "unstable.", "inter.broker.protocol.")
+"""How the names of properties begin that may change what a format writes."""
+_FORMATTED: dict[tuple[object, ...], dict[Path, bytes]] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
@@ -128,6 +132,20 @@ class Broker:
         return self._settings.directory / "data"
 
     def _format(self) -> None:
+        """A process that starts many brokers formats each kind once, and copies: to format starts a Java."""
+        kind = (self._libs, self.node_id, tuple(self._settings.scram_users.items()))
+        if any(name.startswith(_IN_THE_FORMAT) for name in self._settings.properties):
+            self._run_format()
+        elif kind in _FORMATTED:
+            for path, content in _FORMATTED[kind].items():
+                (self._data / path).parent.mkdir(parents=True, exist_ok=True)
+                (self._data / path).write_bytes(content)
+        else:
+            self._run_format()
+            files = [path for path in self._data.rglob("*") if path.is_file()]
+            _FORMATTED[kind] = {path.relative_to(self._data): path.read_bytes() for path in files}
+
+    def _run_format(self) -> None:
         users = [
             f"{mechanism}=[name={user},password={password}]"
             for user, password in self._settings.scram_users.items()

@@ -28,6 +28,8 @@ from tests.lab.cluster.users import Entrance, User, java_properties
 from tests.lab.cluster.zookeeper import ZooKeeper
 
 LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
+_BROKER_PASSWORD = secrets.token_urlsafe(16)
+"""One for all stacks of a process: their brokers' storage is formatted once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Stack:
         self._wanted = wanted
         self.tls = certificates.write(self.directory / "tls")
         mechanism = "SCRAM-SHA-256" if wanted.release.has(Feature.SCRAM) else "PLAIN"
-        broker_login = User("penstock", mechanism, secrets.token_urlsafe(16))
+        broker_login = User("penstock", mechanism, _BROKER_PASSWORD)
         self._zookeeper = self._a_zookeeper()
         self._broker_login = broker_login
         self._proxies = [
