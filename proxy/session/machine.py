@@ -213,7 +213,8 @@ class Machine:
             return []
         work = Work.on(function, self.gate.pace, max_elements)
         if work.go_on():
-            effects: Effects = work.result
+            effects: Effects
+            effects, work.result = work.result, None
             return effects
         self.work = work
         self.move(LEAVE_WORK)
@@ -231,7 +232,7 @@ class Machine:
             self.work = None
             raise
         self.work = None
-        effects: Effects = work.result
+        effects: Effects = work.taken()
         return effects
 
     def apply(self, plan: Plan) -> Effects:

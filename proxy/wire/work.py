@@ -99,25 +99,33 @@ class Work(greenlet):
         # It switches to its parent when the function is done, so that has to be the caller.
         if work is None or work.parent is not getcurrent():
             work = cls(pace)
-        work.function, work._spent, work._elements_left = function, 0, max_elements
+        work.function, work._elements_left = function, max_elements
         return work
 
     def limit_elements(self, max_elements: int | None) -> None:
         self._elements_left = max_elements
 
     def go_on(self) -> bool:
-        """Continue until the slice is over; return whether `result` is there, to be taken at once.
+        """Continue until the slice is over; return whether the result is there, to be `taken` at once.
 
         Raises what the function raises.
         """
-        self.switch()
-        if self.function is not None:
+        if not self.switch():
             return False
-        self._pace.spare = self
+        if self._pace.spare is None:
+            self._pace.spare = self
+        else:
+            # The frame of a suspended greenlet holds the greenlet, so forgotten it would not be freed.
+            self.throw()
         return True
 
+    def taken(self) -> Any:
+        """The result, which is no longer held: it may be the response to a large request."""
+        result, self.result = self.result, None
+        return result
+
     def abandon(self) -> None:
-        """End it where it is suspended. A greenlet that is only forgotten would never be freed."""
+        """End it where it is suspended."""
         if self is not getcurrent():
             self.throw()
 
@@ -127,7 +135,7 @@ class Work(greenlet):
             self._spent = 0
             if self._pace.is_over:
                 assert self.parent is not None
-                self.parent.switch()
+                self.parent.switch(False)
 
     def count(self, elements: int) -> None:
         """Count elements of a request."""
@@ -141,11 +149,10 @@ class Work(greenlet):
 def _call_one_after_the_other() -> None:
     work = getcurrent()
     assert type(work) is Work
-    while work.function is not None:
-        work.result = work.function()
+    while True:
+        work.result = work.function()  # type: ignore[misc] # `on` has set it
         work.function = None
-        assert work.parent is not None
-        work.parent.switch()
+        work.parent.switch(True)  # type: ignore[union-attr] # the parent is whose call it was
 
 
 class Elements(list[T]):

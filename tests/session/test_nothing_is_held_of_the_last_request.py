@@ -68,8 +68,6 @@ def test_an_idle_session_has_no_view_of_a_request_or_of_a_response(key: int, rig
         sides.asks(key, version)
         sides.answer_all()
         talk.effects.clear()
-        if (spare := talk.gate.pace.spare) is not None:
-            spare.result = None  # One for all sessions: the effects of the last work.
 
         for buffer in sides.buffers:
             buffer.clear()  # BufferError if there is a view.

@@ -15,4 +15,4 @@ def in_slices(function: Callable[[], Any]) -> tuple[Any, int]:
     while not work.go_on():
         stops += 1
         pace.begin()
-    return work.result, stops
+    return work.taken(), stops

@@ -19,6 +19,8 @@ SLICE_MS = 2
 
 
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_paces: WeakKeyDictionary[asyncio.AbstractEventLoop, Pace] = WeakKeyDictionary()
+"""Of each loop one, as it has a greenlet for the next work. A greenlet and a pace of its own are a cycle."""
 
 
 async def iterate_in_slices(items: Iterable[T], *, share: float = 1.0) -> AsyncIterator[T]:
@@ -52,17 +54,21 @@ async def run_in_slices(steps: Generator[object, None, T], *, share: float = 1.0
 
 async def call_in_slices(function: Callable[[], T]) -> T:
     """Return the result of `function`, which is paused at its calls of proxy.wire.work.Pace."""
-    pace = Pace(thread_time_ns, SLICE_MS * 1_000_000)
+    loop = asyncio.get_running_loop()
+    pace = _paces.get(loop)
+    if pace is None:
+        pace = _paces[loop] = Pace(thread_time_ns, SLICE_MS * 1_000_000)
     work = Work.on(function, pace)
     try:
         pace.begin()
         while not work.go_on():
             await _turn()
             pace.begin()
-        result: T = work.result
-        return result
-    finally:
+    except BaseException:
         work.abandon()
+        raise
+    result: T = work.taken()
+    return result
 
 
 async def _turn() -> None:
