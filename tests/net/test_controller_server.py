@@ -17,7 +17,6 @@ from forwarding.net import process as controller_process
 from forwarding.net.process import forwardable_versions
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
-from proxy.net.runtime import garbage_collector
 from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
@@ -134,8 +133,8 @@ async def test_a_controller_collects_cycles_at_intervals(monkeypatch: pytest.Mon
             self.own = self
 
     monkeypatch.setattr(controller_process, "COLLECT_INTERVAL_MS", 1)
-    monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
     made = made_controller(controller_settings(nowhere(), "t", LATE_START))
+    gc.freeze()
     gc.disable()
     try:
         cyclic = weakref.ref(Cyclic())
@@ -145,6 +144,7 @@ async def test_a_controller_collects_cycles_at_intervals(monkeypatch: pytest.Mon
             made.process.drain()
     finally:
         gc.enable()
+        gc.unfreeze()
 
 
 @pytest.mark.kafka
