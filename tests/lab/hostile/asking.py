@@ -18,6 +18,8 @@ class Longest:
     ms: float = 0.0
     name: str = "nothing"
     turn_ms: float = 0.0
+    cyclic: int = 0
+    """Objects that only the garbage collector could free."""
 
 
 def take(directory: Path, pid: int) -> Longest:
@@ -25,7 +27,7 @@ def take(directory: Path, pid: int) -> Longest:
     told = _told(directory / f"{pid}.sock")
     slices: list[dict[str, Any]] = [*told["longest"], *([told["running"]] if told["running"] else [])]
     longest = max([{"ms": 0.0, "name": "nothing"}, *slices], key=lambda each: float(each["ms"]))
-    return Longest(longest["ms"], longest["name"], told["longest_turn_ms"])
+    return Longest(longest["ms"], longest["name"], told["longest_turn_ms"], told["cyclic"])
 
 
 def measured(directory: Path) -> list[int]:

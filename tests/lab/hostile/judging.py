@@ -17,6 +17,8 @@ from tests.lab.hostile.normal import ADMIN, KINDS, PRODUCE
 SLICE_MS = 20.0
 HELD = "the loop was held for"
 LATENCY_MS = 250.0
+MAX_CYCLIC = 5_000
+"""What comes in great numbers must be free without the collector. A codec leaves 100 at its first use."""
 MIB = 1024 * 1024
 
 STRANGERS_SHARE = 0.25
@@ -87,6 +89,8 @@ def judge(
     for process, longest in (("proxy", outcome.proxy), ("controller", outcome.controller)):
         if longest.ms > SLICE_MS:
             faults.append(f"{process}: {HELD} {longest.ms:.0f} ms of CPU by {longest.name}")
+        if longest.cyclic > MAX_CYCLIC:
+            faults.append(f"{process}: {longest.cyclic} objects were in cycles")
     if outcome.rss_peak_bytes > outcome.rss_bound_bytes:
         faults.append(
             f"memory: {outcome.rss_peak_bytes // MIB} MiB resident, not {outcome.rss_bound_bytes // MIB} MiB"

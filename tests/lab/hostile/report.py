@@ -24,7 +24,10 @@ def details(outcome: Outcome) -> str:
         for kind, one in outcome.served.items()
     ]
     for process, longest in (("proxy", outcome.proxy), ("controller", outcome.controller)):
-        lines.append(f"  {process}: {longest.ms:.1f} ms by {longest.name}, turn {longest.turn_ms:.1f} ms")
+        lines.append(
+            f"  {process}: {longest.ms:.1f} ms by {longest.name}, turn {longest.turn_ms:.1f} ms,"
+            f" {longest.cyclic} objects in cycles"
+        )
     if outcome.facts:
         lines.append("  " + ", ".join(f"{name}: {value}" for name, value in outcome.facts.items()))
     return "\n".join([*lines, *(f"  FAULT {fault}" for fault in outcome.faults)])

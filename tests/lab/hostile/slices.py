@@ -53,6 +53,7 @@ class Slices:
         self._turn_ns = 0
         self._collecting_ns = 0
         self._collected_ns = 0
+        self._cyclic = 0
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -93,14 +94,16 @@ class Slices:
                 "count": self._count,
                 "total_ms": self._total_ns / 1e6,
                 "longest_turn_ms": self._turn_ns / 1e6,
+                "cyclic": self._cyclic,
                 "longest": [{"ms": ns / 1e6, "name": name} for ns, _, name in longest],
                 "running": self._now_running(),
             }
             if anew:
                 self._longest, self._count, self._total_ns, self._turn_ns = [], 0, 0, 0
+                self._cyclic = 0
         return now
 
-    def _collection(self, phase: str, _info: dict[str, int]) -> None:
+    def _collection(self, phase: str, info: dict[str, int]) -> None:
         """Of garbage; of another thread's nothing is known."""
         if threading.get_ident() != self._thread:
             return
@@ -108,6 +111,7 @@ class Slices:
             self._collecting_ns = time.thread_time_ns()
         else:
             self._collected_ns += time.thread_time_ns() - self._collecting_ns
+            self._cyclic += info["collected"]
 
     def _now_running(self) -> dict[str, Any] | None:
         call = self._running
