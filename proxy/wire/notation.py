@@ -83,18 +83,18 @@ def _split_structs(lines: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 def _innermost_first(structs: Mapping[str, list[str]]) -> list[str]:
     """Order shared structs so that each follows those that it uses."""
     ordered: list[str] = []
-
-    def visit(name: str) -> None:
-        for line in structs[name]:
-            used = line.split()[1].removeprefix("[]")
-            if used in structs:
-                visit(used)
-        if name not in ordered:
-            ordered.append(name)
-
     for name in structs:
-        visit(name)
+        _append_with_used(ordered, name, structs)
     return ordered
+
+
+def _append_with_used(ordered: list[str], name: str, structs: Mapping[str, list[str]]) -> None:
+    for line in structs[name]:
+        used = line.split()[1].removeprefix("[]")
+        if used in structs:
+            _append_with_used(ordered, used, structs)
+    if name not in ordered:
+        ordered.append(name)
 
 
 def _parse_struct(name: str, lines: list[str], depth: int, shared: Mapping[str, Struct]) -> Struct:

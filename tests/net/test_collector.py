@@ -4,21 +4,33 @@ import asyncio
 import gc
 import ssl
 import sys
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from time import thread_time_ns
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from proxy.metadata.loader import Loader
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.files.tls import _ServerHandshake
+from proxy.net.kafka.channel import ResponseProtocol
+from proxy.net.logins.verification import (
+    BLOCKING_THREADS,
+    MEMBER_LIMIT,
+    QUEUE_FULL,
+    NotChecked,
+    Verifications,
+)
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.chunked import SLICE_MS, call_in_slices
+from proxy.security.sasl.exchange import Deferred, Rejected
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import PIECE, Work, spend
@@ -103,6 +115,66 @@ async def test_what_was_made_in_slices_is_free_without_the_collector(at_once: in
     assert len(made) == at_once
     assert [each for each in made if each() is not None] == []
     assert len(works()) == 1  # It waits for the next work.
+
+
+async def count_raised(kind: type[BaseException], *waiting: Coroutine[Any, Any, object]) -> int:
+    return sum(isinstance(each, kind) for each in await asyncio.gather(*waiting, return_exceptions=True))
+
+
+def exceptions(kind: type[BaseException]) -> list[object]:
+    return [each for each in gc.get_objects() if type(each) is kind]
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.usefixtures("no_collector")
+@on_uvloop
+async def test_checks_that_are_dropped_are_free_without_the_collector() -> None:
+    is_over = threading.Event()
+
+    def work() -> Rejected:
+        is_over.wait()
+        return Rejected("", "the password is wrong")
+
+    registry = CollectorRegistry()
+    verifications = Verifications(registry)
+    checks = [verifications.outcome(Deferred(work)) for _ in range(MEMBER_LIMIT + BLOCKING_THREADS + 3)]
+    dropped = partial(
+        registry.get_sample_value, "penstock_authentication_checks_dropped_total", {"reason": QUEUE_FULL}
+    )
+    async with asyncio.TaskGroup() as tasks:
+        raising = tasks.create_task(count_raised(NotChecked, *checks))
+        await turns_until(lambda: dropped() == 3)
+        is_over.set()
+    verifications.close()
+
+    assert raising.result() == 3
+    assert exceptions(NotChecked) == []
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.usefixtures("no_collector")
+async def test_requests_on_a_connection_that_is_lost_are_free_without_the_collector() -> None:
+    protocol = ResponseProtocol(1_000)
+    protocol.connection_made(Mute())
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [protocol.exchange(each, bytes(8)) for each in range(3)]
+        raising = tasks.create_task(count_raised(ConnectionError, *waiting))
+        waiting.clear()
+        await turns_until(lambda: protocol.silent_ms > 0)
+        protocol.connection_lost(None)
+
+    assert raising.result() == 3
+    assert exceptions(ConnectionError) == []
+
+
+class Mute(asyncio.Transport):
+    """Takes all bytes."""
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
 
 
 class Rejecting:

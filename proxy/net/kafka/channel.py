@@ -104,7 +104,11 @@ class ResponseProtocol(asyncio.Protocol):
             self._waiting_since_s = loop.time()
         self._pending[correlation_id] = response
         self._transport.write(frame)
-        return await response
+        try:
+            return await response
+        finally:
+            # An exception has the traceback, which has this frame: with the future it would be a cycle.
+            del response
 
     async def close(self, timeout_ms: int = 1_000) -> None:
         """Close the connection and wait for its end; abort it after the timeout."""

@@ -288,15 +288,21 @@ class _Lane:
         if self._closed:
             job.future.cancel()
         else:
-            path = client.path(check.user)
-            if self._queue.is_full(path):
-                for left in self._queue.remove_unless(path, lambda each: each.is_wanted):
-                    left.drop(CLIENT_LEFT)
-            rejected = self._queue.push(path, job)
-            if rejected is not None:
-                rejected.drop(QUEUE_FULL)
+            self._enqueue(client.path(check.user), job)
             self._serve()
-        return await job.future
+        try:
+            return await job.future
+        finally:
+            # An exception has the traceback, which has this frame: with the future it would be a cycle.
+            del job
+
+    def _enqueue(self, path: Path, job: _Job) -> None:
+        if self._queue.is_full(path):
+            for left in self._queue.remove_unless(path, lambda each: each.is_wanted):
+                left.drop(CLIENT_LEFT)
+        rejected = self._queue.push(path, job)
+        if rejected is not None:
+            rejected.drop(QUEUE_FULL)
 
     def close(self) -> None:
         self._closed = True
