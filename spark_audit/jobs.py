@@ -28,6 +28,7 @@ from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.reconcile.checkpoints import against_witness, notes_not_shown
 from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
+from spark_audit.reconcile.past import Past
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import (
     ComparedTopic,
@@ -53,7 +54,7 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import Key, Keys, secret_of
-from spark_audit.tables.plans import adapt_plans, held, held_if_small
+from spark_audit.tables.plans import adapt_plans, held, held_if_small, is_held
 from spark_audit.tables.retention import reconciled_days
 from spark_audit.tables.runs import RECONCILE
 from spark_audit.trail.audit_records import (
@@ -78,6 +79,7 @@ def reconcile_tables(
     public_keys: str | None = None,
     table: str | None = None,
     unchained_until: Mapping[int, int] | None = None,
+    past: Past | None = None,
 ) -> tuple[FindingsSummary, str]:
     """Check these days (YYYY-MM-DD), or all, and write the findings into directory `out`.
 
@@ -85,6 +87,7 @@ def reconcile_tables(
     Return the summary, and the run of the manifest. `on_step` is called with the name of each step that is
     done. If it raises an exception, nothing is written. `table` is the path of table `findings` of all runs,
     by default in `out`; `public_keys` is that of the file whose keys of controllers the log is verified with.
+    `past` is what the process remembers of a run before, and then of this one.
     """
     table = table or table_in(out)
     adapt_plans(spark, tables)
@@ -103,7 +106,11 @@ def reconcile_tables(
     expired_then, known = manifest.expired_before(spark, tables, runs), manifest.columns_signed(runs)
     edited = collected(not_to_sign(new, expired_then, known))
     on_step("columns")
-    expired, index = delta.read_state(spark, tables.expired, S.EXPIRED), held(sequence_index(audit))
+    expired, few = delta.read_state(spark, tables.expired, S.EXPIRED), None
+    if past is None or is_held(audit):
+        index = held(sequence_index(audit))
+    else:
+        index, few = past.read(audit, delta.files_by_day(spark, tables.audit, versions["audit"]), days)
     streams = delta.AUDIT_STREAM, delta.METADATA_STREAM
     reads = [delta.offsets_read(spark, tables, stream) for stream in streams]
     faults += manifest.withheld_faults(spark, tables, streams)
@@ -125,6 +132,7 @@ def reconcile_tables(
             expired=expired,
             of_tables=of_tables,
             index=index,
+            few=few,
             on_check=on_step,
         )
         open_since = first_open_day(index)

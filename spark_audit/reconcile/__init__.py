@@ -1,6 +1,7 @@
 """The checks: tables in, findings (spark_audit.schema.FINDING) out. Touches no storage.
 
 reconciliation        runs all checks over a trail
+past                  what the service knows of days whose files have not changed since its run before
 finding               the kinds of findings, and rows of table `findings` from a check's columns
 
 gaps                  (a) missing, repeated and reordered records

@@ -105,6 +105,7 @@ def reconcile(
     expired: DataFrame | None = None,
     of_tables: Sequence[Row] = (),
     index: DataFrame | None = None,
+    few: DataFrame | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """Return the findings; with `days` (YYYY-MM-DD), only those that show on these days.
@@ -115,7 +116,8 @@ def reconcile(
     not known. `chain_key` is the key of the hash chains, `public_keys` are those that checkpoints are
     verified with, `verified` is what the signatures of the log say, None without public keys; `expired` is
     table `expired`, `of_tables` are the findings about the tables themselves, `index` is the sequence index
-    of `audit`, if it is known. `on_check` is called with the name of each check that is done.
+    of `audit`, and `few` its records but traffic, each copy and without lines, if they are known. `on_check`
+    is called with the name of each check that is done.
     """
     audit = held_if_small(audit)
     index = held(sequence_index(audit)) if index is None else index
@@ -123,7 +125,7 @@ def reconcile(
     with_lines = deduplicate(audit, copies)
     # Not persisted: reading a few columns of millions of records again is faster than caching them.
     records = with_lines.drop(S.LINE, S.BODY_SHA256)
-    few = held(records.where(~F.col(S.EVENT).isin(*TRAFFIC)))
+    few = held(records.where(~F.col(S.EVENT).isin(*TRAFFIC))) if few is None else deduplicate(few, copies)
     wanted = [date.fromisoformat(day) for day in days]
     of_days, near = records, records
     if wanted:

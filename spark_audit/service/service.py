@@ -23,6 +23,7 @@ from spark_audit import schema as S
 from spark_audit.ingest.streams import Companion, Progress
 from spark_audit.jobs import reconcile_tables, table_in, write_page
 from spark_audit.reconcile.chain import not_to_sign
+from spark_audit.reconcile.past import Past
 from spark_audit.report.page import overview
 from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
@@ -70,6 +71,7 @@ class Service(Companion):
         self._schedule, self._metrics, self._report = schedule, metrics, report
         self._stop_requested, self._import_log, self._reason = stop_requested, import_log, reason
         self._unchained_until = unchained_until
+        self._past = Past()
         self._worker = ThreadPoolExecutor(1, "reconciliation")
         self._running: Future[None] | None = None
         self._progress: Sequence[Progress] = ()
@@ -106,6 +108,8 @@ class Service(Companion):
         if retain_days is not None:
             self._maintain("no day was deleted", lambda: self._expire(retain_days))
         self._maintain("the tables were not compacted", self._compact)
+        # Most files are new now. And once a day, bytes that somebody has edited in an old file are read.
+        self._past.forget()
 
     def problems(self) -> list[str]:
         """Return why the service is not ready: streams that do not poll, a late reconciliation."""
@@ -135,6 +139,8 @@ class Service(Companion):
         except _Stopped:
             return
         except FAILURES as error:
+            # An executor that is gone has taken a part of it along.
+            self._past.forget()
             self._metrics.failures.inc()
             self._next_s = self._schedule.retry_after(now_s())
             again_s = self._next_s - now_s()
@@ -143,7 +149,8 @@ class Service(Companion):
     def _reconcile_open_days(self) -> None:
         begun_s = now_s()
         self._import_log()
-        days = days_to_reconcile(self._spark, self._tables)
+        known = self._past.counts(delta.files_by_day(self._spark, self._tables.audit))
+        days = days_to_reconcile(self._spark, self._tables, *known)
         self._metrics.open_days.set(len(days))
         for number, day in enumerate(days, 1):
             self._reconcile(day)
@@ -158,6 +165,7 @@ class Service(Companion):
             public_keys=self._public_keys,
             table=table,
             unchained_until=self._unchained_until,
+            past=self._past,
         )
         self._summaries[day] = summary
         self._show_findings()

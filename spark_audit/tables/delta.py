@@ -14,6 +14,7 @@ from base64 import b85decode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from threading import local
 from typing import Any, NamedTuple
@@ -261,6 +262,22 @@ def files_of(spark: SparkSession, path: str, since: int | None = None) -> DataFr
         F.to_json("deletionVector").alias(DELETED),
         F.col("modificationTime").alias(MODIFIED),
     )
+
+
+def files_by_day(spark: SparkSession, path: str, version: int | None = None) -> dict[date, str]:
+    """Return day -> a digest of what the log of a table says of its files of that day, and of the table.
+
+    Not of files for which the log has no day. Read no file.
+    """
+    snapshot = _snapshot(spark, path)
+    if version is not None:
+        snapshot = _at(spark, snapshot, version)
+    said = F.to_json(F.struct("path", "size", "modificationTime", "deletionVector"))
+    day = F.col("partitionValues").getItem(S.DATE).try_cast("date").alias(S.DATE)
+    table = F.lit(str(snapshot.metadata().json()))
+    digest = F.sha2(F.concat(table, F.array_join(F.sort_array(F.collect_list(said)), "\n")), 256)
+    by_day = DataFrame(snapshot.allFiles().toDF(), spark).groupBy(day).agg(digest.alias("files"))
+    return {row[S.DATE]: row["files"] for row in by_day.collect() if row[S.DATE] is not None}
 
 
 def vector_uri(spark: SparkSession, path: str, said: str) -> str | None:

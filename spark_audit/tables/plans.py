@@ -27,7 +27,7 @@ LOCAL_PARTITIONS = {
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 """Settings of a session on one machine."""
-_FOR_SMALL_TRAILS = {
+FOR_SMALL_TRAILS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -72,7 +72,7 @@ def plan_settings(size_bytes: int, of_session: Mapping[str, str]) -> dict[str, s
     `of_session` are the settings with which the session was opened. LOCAL_PARTITIONS among them are not the
     user's. They come back with a larger trail: Spark forgets them when a setting is unset.
     """
-    limits = ((SMALL_TRAIL_BYTES, _FOR_SMALL_TRAILS), (HELD_TRAIL_BYTES, _FOR_HELD_TRAILS))
+    limits = ((SMALL_TRAIL_BYTES, FOR_SMALL_TRAILS), (HELD_TRAIL_BYTES, _FOR_HELD_TRAILS))
     return {
         name: value if size_bytes <= most_bytes else of_session.get(name)
         for most_bytes, settings in limits

@@ -8,7 +8,7 @@ going to delete, so that these records are not reported as missing later.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -70,7 +70,7 @@ def expire(
     with sole_writer(spark, tables):
         audit, quarantine, log = _trail(spark, tables, F.col(S.DATE) <= F.lit(before))
         expired = delta.read_state(spark, tables.expired, S.EXPIRED)
-        days = _days(audit, quarantine, log, expired).persist()
+        days = _days(_stretches(audit), quarantine, log, expired).persist()
         unsettled = {} if force else _unsettled(spark, tables, days, key)
         named = "; ".join(f"{day}: {why}" for day, why in list(unsettled.items())[:DAYS_NAMED])
         goes = _goes(before, unsettled)
@@ -88,15 +88,22 @@ def expire(
         return Expired(number, records, named)
 
 
-def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
+def days_to_reconcile(
+    spark: SparkSession, tables: Tables, known: DataFrame | None = None, days_known: Collection[date] = ()
+) -> list[str]:
     """Return the days (YYYY-MM-DD) that have records which were not there when they were reconciled.
 
     The days are those that the writers of the records have chosen. So a record of a day long ago, or of the
-    future, is judged when it comes.
+    future, is judged when it comes. Table `audit` is not read for `days_known`: `known` has date, BOOT_KEY,
+    bounds and number of their `records`, in stretches.
     """
 
     def open_days(which: Column, expired: DataFrame) -> list[date]:
-        days = _newest(spark, tables, _days(*_trail(spark, tables, which), expired))
+        audit, quarantine, log = _trail(spark, tables, which)
+        stretches = _stretches(audit.where(~F.col(S.DATE).isin(*days_known)))
+        if known is not None:
+            stretches = stretches.unionByName(known.where(which))
+        days = _newest(spark, tables, _days(stretches, quarantine, log, expired))
         same = F.col("then.records").eqNullSafe(F.col("records")) | (F.col("unexpired") == 0)
         changed = days.where(~(same & _same_log())).select(S.DATE).orderBy(S.DATE)
         return [row[S.DATE] for row in changed.collect()]
@@ -185,23 +192,35 @@ def _ranges_of_offsets(places: DataFrame) -> DataFrame:
     return grouped.agg(*bounds).drop("range")
 
 
+def _stretches(audit: DataFrame) -> DataFrame:
+    """Return one stretch for each record."""
+    bounds = F.col(S.SEQUENCE).alias(S.FIRST_SEQUENCE), F.col(S.SEQUENCE).alias(S.LAST_SEQUENCE)
+    return audit.select(S.DATE, *S.BOOT_KEY, *bounds, F.lit(1).alias("records"))
+
+
 def _days(old: DataFrame, quarantine: DataFrame, log: DataFrame, expired: DataFrame) -> DataFrame:
     """Return per day the records of the trail and of the log, and those that are `unexpired`.
 
     Unexpired records were not there at an earlier expiry. What that one has left needs no new reconciliation.
+    `old` has stretches of records of one boot and day.
     """
-    known = with_expired(old, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
-    each = known.select(S.DATE, (~F.col(IS_EXPIRED)).alias("unexpired"), F.lit("audit").alias("of"))
-    bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), F.lit("quarantine").alias("of"))
-    in_log = log.select(S.DATE, F.lit(False).alias("unexpired"), F.lit("log").alias("of"))
+    known = with_expired(old, expired_sequences(expired), S.BOOT_KEY, S.FIRST_SEQUENCE, S.LAST_SEQUENCE)
+    unexpired, one = (~F.col(IS_EXPIRED)).alias("unexpired"), F.lit(1).alias("records")
+    each = known.select(S.DATE, unexpired, "records", F.lit("audit").alias("of"))
+    bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), one, F.lit("quarantine").alias("of"))
+    in_log = log.select(S.DATE, F.lit(False).alias("unexpired"), one, F.lit("log").alias("of"))
+
+    def number(condition: Column) -> Column:
+        return F.sum(F.when(condition, F.col("records")).otherwise(0))
+
     return (
         each.unionByName(bad)
         .unionByName(in_log)
         .groupBy(S.DATE)
         .agg(
-            F.count_if(F.col("of") != "log").alias("records"),
-            F.count_if("unexpired").alias("unexpired"),
-            F.count_if(F.col("of") == "log").alias("log_records"),
+            number(F.col("of") != "log").alias("records"),
+            number(F.col("unexpired")).alias("unexpired"),
+            number(F.col("of") == "log").alias("log_records"),
         )
     )
 

@@ -39,31 +39,56 @@ SHIFT, MOST_AHEAD_MS = "shift", "most_ahead_ms"
 _SPAN = (*S.BOOT_KEY, SPAN)
 
 
-def sequence_index(audit: DataFrame) -> DataFrame:
+def sequence_index(audit: DataFrame, *, by_day: bool = False) -> DataFrame:
     """Return one row per stretch: BOOT_KEY, PARTITION, shift, span; bits, bounds, times, days.
 
     `first_linked` and `last_unlinked` are offsets of records with, and without, a link of the hash chain.
+    With `by_day`, a stretch of two days is two rows.
     """
     # A forged record may have any offset and sequence: the difference is null if it overflows a long.
     shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(SHIFT)
+    day = [S.DATE] if by_day else []
+    stretches = audit.groupBy(*S.BOOT_KEY, *S.PARTITION, shift, span_of_sequence().alias(SPAN), *day)
+    lowest = (F.min(value).alias(name) for name, value in _lowest().items())
+    highest = (F.max(value).alias(name) for name, value in _highest().items())
+    return stretches.agg(*_present(), *lowest, *highest).drop(*day)
+
+
+def _lowest() -> dict[str, Column]:
+    """Return columns of the index, and of which column of its records each is the lowest value."""
     is_linked = F.col(S.CHAIN).isNotNull()
-    append_ms = F.unix_millis(S.KAFKA_TIMESTAMP)
-    return audit.groupBy(*S.BOOT_KEY, *S.PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
-        *_present(),
-        F.min(S.SEQUENCE).alias(FIRST),
-        F.max(S.SEQUENCE).alias(LAST),
-        F.min(S.KAFKA_OFFSET).alias("first_offset"),
-        F.max(S.KAFKA_OFFSET).alias("last_offset"),
-        F.min(S.TIME_MS).alias("first_time_ms"),
-        F.max(S.TIME_MS).alias("last_time_ms"),
-        F.min(append_ms).alias("first_append_ms"),
-        F.max(append_ms).alias("last_append_ms"),
-        F.max(F.try_subtract(S.TIME_MS, append_ms)).alias(MOST_AHEAD_MS),
-        F.min(F.when(is_linked, F.col(S.KAFKA_OFFSET))).alias(FIRST_LINKED),
-        F.max(F.when(~is_linked, F.col(S.KAFKA_OFFSET))).alias(LAST_UNLINKED),
-        F.max(S.RECORD_SCHEMA_VERSION).alias(S.RECORD_SCHEMA_VERSION),
-        F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
-        F.max(S.SETTINGS_GENERATION).alias("last_generation"),
+    return {
+        FIRST: F.col(S.SEQUENCE),
+        "first_offset": F.col(S.KAFKA_OFFSET),
+        "first_time_ms": F.col(S.TIME_MS),
+        "first_append_ms": F.unix_millis(S.KAFKA_TIMESTAMP),
+        FIRST_LINKED: F.when(is_linked, F.col(S.KAFKA_OFFSET)),
+        "stopped_at": F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE)),
+    }
+
+
+def _highest() -> dict[str, Column]:
+    is_linked, append_ms = F.col(S.CHAIN).isNotNull(), F.unix_millis(S.KAFKA_TIMESTAMP)
+    return {
+        LAST: F.col(S.SEQUENCE),
+        "last_offset": F.col(S.KAFKA_OFFSET),
+        "last_time_ms": F.col(S.TIME_MS),
+        "last_append_ms": append_ms,
+        MOST_AHEAD_MS: F.try_subtract(S.TIME_MS, append_ms),
+        LAST_UNLINKED: F.when(~is_linked, F.col(S.KAFKA_OFFSET)),
+        S.RECORD_SCHEMA_VERSION: F.col(S.RECORD_SCHEMA_VERSION),
+        "last_generation": F.col(S.SETTINGS_GENERATION),
+    }
+
+
+def index_of_days(by_day: DataFrame) -> DataFrame:
+    """Return the index of rows `by_day`, as `sequence_index` makes it of all their records at once."""
+    lowest, highest = (FIRST_DATE, *_lowest()), (LAST_DATE, *_highest())
+    return by_day.groupBy(*S.BOOT_KEY, *S.PARTITION, SHIFT, SPAN).agg(
+        F.bit_or(PRESENT).alias(PRESENT),
+        F.sum(RECORDS).alias(RECORDS),
+        *(F.min(name).alias(name) for name in lowest),
+        *(F.max(name).alias(name) for name in highest),
     )
 
 

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from spark_audit import jobs
+from spark_audit.tables import plans
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support import browser
 from tests.support.browser import Browser
@@ -25,6 +28,22 @@ def _nothing_kept(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "spark" in request.fixturenames:
         request.getfixturevalue("spark").catalog.clearCache()
+
+
+@pytest.fixture
+def not_held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As a trail of more than 8 MiB: a smaller one is read once, whole, and then in memory."""
+    monkeypatch.setattr(jobs, "adapt_plans", lambda *_: None)
+    wanted = {plans.HELD: "false", **plans.FOR_SMALL_TRAILS}
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield
+    for name, earlier in before.items():
+        if earlier is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, earlier)
 
 
 @pytest.fixture

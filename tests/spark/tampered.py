@@ -19,9 +19,9 @@ QUOTA_ID, LIMIT = "quentin:", 1_000.0
 HOUR_MS = 3_600_000
 
 
-def a_true_trail(names: Sequence[str]) -> Trail:
+def a_true_trail(names: Sequence[str], clock: Clock | None = None) -> Trail:
     """Two boots of each name, `<name>-1` and `<name>-2`, of nine and ten records."""
-    trail = Trail()
+    trail = Trail(clock or Clock())
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
     trail.add_acl(2, "DENY User:mallory * ALL TOPIC LITERAL *")
     trail.set_quota({"user": "quentin"}, "producer_byte_rate", LIMIT)

@@ -11,10 +11,10 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit import jobs
 from spark_audit import schema as S
 from spark_audit.jobs import reconcile_tables
-from spark_audit.tables import delta, manifest, plans
+from spark_audit.reconcile.past import Past
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.retention import days_to_reconcile
 from tests.spark.audit_trail import NOON_MS, Clock, Trail
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark
 
 DAY_MS = 86_400_000
 A_DAY = 600
-FEW_DAYS, MANY_DAYS = 3, 6
+FEW_DAYS, MANY_DAYS = 5, 7
 PASSES = 2
 """Over the whole trail: for the index of sequences, and for the records without traffic."""
 
@@ -75,17 +75,7 @@ def trail(spark: SparkSession) -> DataFrame:
     return table(spark, lines).localCheckpoint()
 
 
-@pytest.fixture
-def _not_held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As a large trail: a small one is read once, whole, and then in memory."""
-    monkeypatch.setattr(jobs, "adapt_plans", lambda *_: None)
-    before = spark.conf.get(plans.HELD, "false") or "false"
-    spark.conf.set(plans.HELD, "false")
-    yield
-    spark.conf.set(plans.HELD, before)
-
-
-@pytest.mark.usefixtures("_not_held")
+@pytest.mark.usefixtures("not_held")
 def test_a_day_is_reconciled_with_two_passes_over_the_past(
     spark: SparkSession, trail: DataFrame, tmp_path: Path
 ) -> None:
@@ -97,14 +87,38 @@ def test_a_day_is_reconciled_with_two_passes_over_the_past(
     assert PASSES <= more < PASSES + 0.3
 
 
-def _of_the_last_day(spark: SparkSession, trail: DataFrame, directory: Path, days: int) -> int:
-    """Return the rows that are read to reconcile the last of so many days, when the others are signed."""
+@pytest.mark.spec("D9")
+@pytest.mark.usefixtures("not_held")
+def test_a_service_that_remembers_the_past_does_not_make_these_passes(
+    spark: SparkSession, trail: DataFrame, tmp_path: Path
+) -> None:
+    """Nor the one for the days to reconcile. In its second run, one more record has come."""
+    before, last = (FEW_DAYS - 1) * A_DAY, FEW_DAYS * A_DAY - 1
+    tables, past, rows = signed(spark, trail, tmp_path, before), Past(), list[int]()
+    for first, end in ((before, last - 1), (last, last)):
+        delta.append_once(trail.where(F.col(S.KAFKA_OFFSET).between(first, end)), tables.audit, "test", end)
+        with counted(spark) as read:
+            known = past.counts(delta.files_by_day(spark, tables.audit))
+            day = max(days_to_reconcile(spark, tables, *known))
+            reconcile_tables(spark, tables, str(tmp_path / "out"), [day], None, past=past)
+        rows.append(read.rows)
+
+    assert rows[0] - rows[1] >= (PASSES + 1) * before
+
+
+def signed(spark: SparkSession, trail: DataFrame, directory: Path, records: int) -> Tables:
+    """Tables with so many records."""
     tables = Tables(str(directory / "tables"))
     delta.create_tables(spark, tables)
-    before = F.col(S.KAFKA_OFFSET) < (days - 1) * A_DAY
-    delta.append_once(trail.where(before), tables.audit, "test", 0)
+    delta.append_once(trail.where(F.col(S.KAFKA_OFFSET) < records), tables.audit, "test", 0)
     accepted = manifest.check(spark, tables, None)
     manifest.sign(spark, accepted, "accept", accepted.signed)
+    return tables
+
+
+def _of_the_last_day(spark: SparkSession, trail: DataFrame, directory: Path, days: int) -> int:
+    """Return the rows that are read to reconcile the last of so many days, when the others are signed."""
+    tables = signed(spark, trail, directory, (days - 1) * A_DAY)
     of_last_day = F.col(S.KAFKA_OFFSET).between((days - 1) * A_DAY, days * A_DAY - 1)
     delta.append_once(trail.where(of_last_day), tables.audit, "test", 1)
     last = max(days_to_reconcile(spark, tables))

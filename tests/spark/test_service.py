@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 
 from spark_audit import __main__ as command_line
 from spark_audit.jobs import reconcile_tables, table_in
+from spark_audit.reconcile.past import Past
 from spark_audit.service.exposition import Metrics
 from spark_audit.service.schedule import DAY_S, Schedule
 from spark_audit.service.service import Service, now_s
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import FindingsDocument
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
@@ -28,6 +30,7 @@ from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.serving import PATIENCE_MS, get, metrics, service, wait_for
 from tests.spark.stopping import kill
 from tests.support.set_clock import SetClock
+from tests.support.waiting import until
 
 MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
 """Of the long form, `make service-kills`; 0 in `make test`."""
@@ -329,3 +332,31 @@ def test_findings_that_no_run_has_written_are_not_shown_again(spark: SparkSessio
     ).close()
 
     assert told == [f"not shown: {forged} was written by no run of the manifest"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D9")
+def test_the_service_reads_the_past_again_once_a_day_and_after_a_failure(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgot, told = list[str](), list[str]()
+    monkeypatch.setattr(Past, "forget", lambda past: forgot.append("all"))
+
+    def away() -> None:
+        raise AuditError("the directory of the log is away")
+
+    tables = Tables(str(tmp_path / "tables"))
+    service = Service(
+        *(spark, tables, str(tmp_path / "out"), None, None, Schedule(3600), Metrics()),
+        *(told.append, threading.Event(), away, str, {}),
+    )
+    assert forgot == ["all"], "it starts without a memory"
+    service.while_reading([])
+    until(lambda: service.while_reading([]) or told != [])
+    assert forgot == ["all"] * 2
+    assert told[0].startswith("reconciliation failed: the directory of the log is away")
+
+    service.while_stopped()
+    service.close()
+    assert forgot == ["all"] * 3
