@@ -1,10 +1,11 @@
 """What an hour of the audit service costs in a long trail: `python -m tests.lab.bench.audit.year 1,30,365`.
 
 On each of these days the service's work at the end of a day is measured: days with new records are reconciled
-and get a page, and the tables are compacted; then `verify` and `history`. The days between come at once, and
-are reconciled in one run. Processes sign checkpoints, change their keys, and are retired and replaced; the
-first writes records of version 1, the second lacks the fields that were added later. On each tenth day two
-hours come a day late, so that the day after it has two days to reconcile. Writes build/year.json and
+and get a page, and the tables are compacted; then `verify` and `history`. It is the run of the last hour: the
+one before has reconciled the rest of the day, and the day before once more, and remembers the past, as in a
+service. The days between come at once, and are reconciled in one run. Processes sign checkpoints,
+change their keys, and are retired and replaced; the first writes records of version 1, the second lacks the
+fields that were added later. On each tenth day two hours come a day late. Writes build/year.json and
 build/year.svg after each measured day, and stops if anything is found.
 """
 
@@ -26,6 +27,7 @@ from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.jobs import reconcile_tables, table_in, write_page
 from spark_audit.reconcile.chain import not_to_sign
+from spark_audit.reconcile.past import Past
 from spark_audit.service.service import RETAIN_FILES_HOURS
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
@@ -91,6 +93,7 @@ def run(spark: SparkSession, directory: Path, days: list[int], a_day: int) -> No
     keys = key_files(directory, shape)
     key = read_keys(None, keys["--public-keys"], keys["--run-key"])
     staged = make(spark, tables, shape, str(directory / "staged"))
+    past = Past()
 
     def reconcile(wanted: list[str], here: str) -> None:
         reconcile_tables(
@@ -98,49 +101,68 @@ def run(spark: SparkSession, directory: Path, days: list[int], a_day: int) -> No
             public_keys=keys["--public-keys"],
             table=table_in(out),
             unchained_until={0: signed_since * a_day - 1},
+            past=past,
         )
-        found = json.loads(Path(here, "findings.json").read_text(encoding="utf-8"))["findings"]
-        # Processes of version 1 sign nothing, and each of their boots is a finding to acknowledge.
-        others = [
-            each
-            for each in found
-            if each["check"] != "checkpoints.unsigned" or each["evidence"]["proxy_id"] != "process-0"
-        ]
-        if others:
-            sys.exit(f"findings of {wanted}: {others[:5]}")
+        if found := not_expected(here):
+            sys.exit(f"findings of {wanted}: {found[:5]}")
+
+    def open_days() -> list[str]:
+        return days_to_reconcile(spark, tables, *past.counts(delta.files_by_day(spark, tables.audit)))
+
+    def hour() -> list[str]:
+        wanted = open_days()
+        for each in wanted:
+            reconcile([each], f"{out}/{each}")
+        return wanted
 
     rows: list[dict[str, Any]] = []
     for before, day in pairwise([0, *days]):
+        last_hour = _end(day, a_day) - a_day // 24
         if day - before > 1:
-            arrive(staged, tables, before, day - 1, a_day)
-            reconcile(days_to_reconcile(spark, tables), f"{out}/until-{day - 1}")
-        arrive(staged, tables, day - 1, day, a_day)
+            arrive(staged, tables, _end(before, a_day), _end(day - 1, a_day))
+            reconcile(open_days(), f"{out}/until-{day - 1}")
+        arrive(staged, tables, _end(day - 1, a_day), last_hour)
+        hour()
+        arrive(staged, tables, last_hour, _end(day, a_day))
         watch = Laps(spark)
-        open_days = days_to_reconcile(spark, tables)
-        for each in open_days:
-            reconcile([each], f"{out}/{each}")
+        of_last_hour = hour()
         watch.done("reconcile")
-        for each in open_days:
+        for each in of_last_hour:
             here = f"{out}/{each}"
             write_page(spark, tables, here, f"{here}/report.html", [each], key, table=table_in(out))
         watch.done("page")
         compact(spark, tables, RETAIN_FILES_HOURS, key, not_to_sign)
+        past.forget()
         watch.done("compact")
-        shared = [part for pair in keys.items() for part in pair]
-        for command, *options in (["verify", *shared], ["history", "--resource", "topic:topic-1"]):
-            with redirect_stdout(StringIO()) as said:
-                code = command_line.main([command, "--tables", tables.root, *options])
-            if code == command_line.FAILED or (command == "verify" and code):
-                sys.exit(f"{command}: {said.getvalue()}")
-            watch.done(command)
+        ask(tables, keys, watch)
         rows.append(
-            {"day": day, "reconciled_days": len(open_days), "records": day * a_day}
+            {"day": day, "reconciled_days": len(of_last_hour), "records": day * a_day}
             | {name: {"wall_s": lap.wall_s, "cpu_s": lap.cpu_s} for name, lap in watch.laps.items()}
             | sizes(directory / "tables")
         )
         BUILD.mkdir(exist_ok=True)
         (BUILD / "year.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         (BUILD / "year.svg").write_text(draw(rows), encoding="utf-8")
+
+
+def ask(tables: Tables, keys: dict[str, str], watch: Laps) -> None:
+    shared = [part for pair in keys.items() for part in pair]
+    for command, *options in (["verify", *shared], ["history", "--resource", "topic:topic-1"]):
+        with redirect_stdout(StringIO()) as said:
+            code = command_line.main([command, "--tables", tables.root, *options])
+        if code == command_line.FAILED or (command == "verify" and code):
+            sys.exit(f"{command}: {said.getvalue()}")
+        watch.done(command)
+
+
+def not_expected(here: str) -> list[dict[str, Any]]:
+    """The findings of a run, without those of version 1: its processes sign nothing, and are acknowledged."""
+    found = json.loads(Path(here, "findings.json").read_text(encoding="utf-8"))["findings"]
+    return [
+        each
+        for each in found
+        if each["check"] != "checkpoints.unsigned" or each["evidence"]["proxy_id"] != "process-0"
+    ]
 
 
 def make(spark: SparkSession, tables: Tables, shape: Shape, path: str) -> DataFrame:
@@ -160,11 +182,10 @@ def make(spark: SparkSession, tables: Tables, shape: Shape, path: str) -> DataFr
     return spark.read.schema(S.AUDIT).parquet(path)
 
 
-def arrive(staged: DataFrame, tables: Tables, after: int, until: int, a_day: int) -> None:
-    """Append the records that come on the days after `after`, as one batch of ingest."""
-    first, end = _end(after, a_day), _end(until, a_day)
+def arrive(staged: DataFrame, tables: Tables, first: int, end: int) -> None:
+    """Append the records that come from the one numbered `first` up to `end`, as one batch of ingest."""
     new = staged.where(F.col(S.KAFKA_OFFSET).between(first, end - 1))
-    delta.append_once(new, tables.audit, _MAKER, until)
+    delta.append_once(new, tables.audit, _MAKER, end)
 
 
 def _end(day: int, a_day: int) -> int:
