@@ -60,7 +60,7 @@ class Place:
 
     def days(self) -> list[date]:
         rows = delta.read_table(self.spark, self.tables.audit).select(S.DATE).distinct().collect()
-        return sorted(row[S.DATE] for row in rows)
+        return sorted(row[S.DATE] for row in rows if row[S.DATE] is not None)
 
     def counts(self) -> tuple[DataFrame | None, Set[date]]:
         return self.past.counts(delta.files_by_day(self.spark, self.tables.audit))
