@@ -237,7 +237,7 @@ def test_an_answer_to_a_request_that_the_controller_does_not_have_is_ignored() -
     ("api", "version", "request_of", "response_of"),
     [
         (PRODUCE, 9, lambda: produce("orders"), lambda: produced("orders")),
-        (ApiKey.LIST_OFFSETS, 5, t.ListOffsetsRequest, t.ListOffsetsResponse),
+        (ApiKey.LIST_GROUPS, 4, t.ListGroupsRequest, t.ListGroupsResponse),
         (ApiKey.METADATA, 9, lambda: t.MetadataRequest(topics=[]), t.MetadataResponse),
     ],
 )
