@@ -32,8 +32,6 @@ from spark_audit.trail.audit_records import (
     first_open_day,
     sequence_index,
 )
-from tests.lab.tampering import judging, matrix, scene
-from tests.lab.tampering.topics import DENIAL, untouched, variants
 from tests.spark import test_boots, test_checkpoints, test_kraft_changes
 from tests.spark.audit_trail import NOON_MS, Clock, Process, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
@@ -183,26 +181,6 @@ def of_each(spark: SparkSession, audit: DataFrame, log: DataFrame, **more: Any) 
     return (rows, empty_frame(spark, S.QUARANTINE), log), judge
 
 
-def of_matrix(spark: SparkSession, first_of_day: Callable[[scene.Scene], Record]) -> Ingested:
-    """Each edit of topics and spool once."""
-    each_cell = {variant.cell: variant for variant in variants()}
-    edits = dict(enumerate(each_cell.values()))
-    last = len(edits) + 1
-    made = {number: variant.make(number) for number, variant in edits.items()}
-    rows = judging.tables(spark, made | {last + 1: untouched(last + 1)} | matrix.late(last))
-
-    def judge(rows: Rows, days: Sequence[str]) -> set[tuple[str, ...]]:
-        found = judging.found_in(rows, days)
-        return {
-            (check, *edits[number].cell)
-            for number, checks in found.items()
-            for check in checks
-            if number in edits
-        }
-
-    return Ingested(rows, judge, first_of_day(scene.scene(0))["time_ms"])
-
-
 def of_checkpoints(spark: SparkSession, minutes: float) -> Ingested:
     lines = [line for each in test_checkpoints.a_trail().values() for line in each]
     audit = table(spark, lines)
@@ -250,9 +228,6 @@ def of_additions(spark: SparkSession, _: int) -> Ingested:
 
 
 TRAILS: dict[str, tuple[Callable[..., Ingested], Any, set[str]]] = {
-    # The first record of the second day: a decision, the boot after a crash.
-    "edits, in a boot": (of_matrix, lambda made: made.first.records[DENIAL], set()),
-    "edits, between boots": (of_matrix, lambda made: made.second.records[0], set()),
     "checkpoints": (of_checkpoints, 1.5, {"checkpoints.not_valid", "checkpoints.after_the_last"}),
     "boots": (of_boots, 2.005, {"chain.forked", "chain.other_end"}),
     "Kafka's controller": (of_kafka, 0, {"changes.not_made", "changes.unexplained"}),
