@@ -31,6 +31,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
+from proxy.wire.message import release
 from proxy.wire.protocols import in_place_of_a_request
 
 MESSAGE = "AUTHORIZER_NOT_READY"
@@ -151,6 +152,7 @@ def plan(call: Call, frame: memoryview, body_offset: int) -> Plan:
     if isinstance(verdict, NameTopics):
         held = queries.hold_frame(call, verdict.topic_ids, frame)
         if held is not None:
+            release(request)  # It is decoded again.
             return held
         verdict = verdict.then()
     return verdicts.plan(call, request, verdict, frame if as_it_came else None)

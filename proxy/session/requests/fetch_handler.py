@@ -24,6 +24,7 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header
+from proxy.wire.message import release
 
 _Topic: TypeAlias = "types.FetchResponse.FetchableTopicResponse"
 
@@ -46,6 +47,7 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
         unnamed = [bytes(topic.topic_id) for topic, name in named if name is None]
         held = queries.hold_frame(call, unnamed, frame)
         if held is not None:
+            release(request)  # It is decoded again.
             return held
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
     kind = EndingFetch if call.image.acls.ends else Fetched
