@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from proxy.net.runtime.chunked import iterate_in_slices
 
 YOUNG_OBJECTS = 2_500
-"""New objects between two collections. A collection looks at up to three times as many, in 5 ms, or in
+"""New objects between two collections. A collection looks at up to three times as many, in 3 ms, or in
 10 where other processes use the caches."""
 FEW_OBJECTS = 7_500
 """So many young objects, and as many older ones, are looked at in one collection at most. To count objects
@@ -32,7 +32,7 @@ ACCEPTED = 100
 """So many connections have some 6,000 objects. To look at these takes 1 ms, or 5 where they lie scattered and
 others use the caches."""
 STEPS = 5
-"""Of an image; they make some 5,000 objects."""
+"""Steps of an image between two looks at young objects. They make some 2,500 objects."""
 _NEVER = 1_000_000_000
 
 
