@@ -210,9 +210,10 @@ class Browser:
             left = left[os.write(self._commands, left) :]
 
     def _next(self) -> dict[str, Any]:
+        answers = select.poll()  # Not select(), which takes no descriptor above 1023.
+        answers.register(self._answers, select.POLLIN)
         while b"\0" not in self._unread:
-            ready, _, _ = select.select([self._answers], [], [], PATIENCE_S)
-            if not ready:
+            if not answers.poll(PATIENCE_S * 1_000):
                 raise BrowserError(f"no answer within {PATIENCE_S:g} s")
             came = os.read(self._answers, 1 << 16)
             if not came:

@@ -17,7 +17,7 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header
-from tests.lab.side_by_side.dialogue import Closed, Dialogue, Silent
+from tests.lab.side_by_side.dialogue import TIMEOUT_S, Closed, Dialogue, Silent
 
 AT_ONCE = 16
 """Connections that one call of `both` has open at a side."""
@@ -108,16 +108,16 @@ def login(version: int = LATEST) -> tuple[Step, ...]:
     return Shake(), Token(plain(), version)
 
 
-def played(address: str, steps: Sequence[Step]) -> list[Any]:
+def played(address: str, steps: Sequence[Step], patience: float = 1) -> list[Any]:
     """The outcome of each step, up to the first that ends the connection, and whether it is open then."""
     heard: list[Any] = []
-    with Connection(address) as connection:
+    with Connection(address, patience * TIMEOUT_S) as connection:
         for step in steps:
             said = connection.play(step)
             heard += [] if said is None else [said]
             if said in (CLOSED, SILENT):
                 return heard
-        return [*heard, OPEN if connection.stays_open(OPEN_S) else CLOSED]
+        return [*heard, OPEN if connection.stays_open(patience * OPEN_S) else CLOSED]
 
 
 def both(
@@ -129,14 +129,19 @@ def both(
             name: (first.submit(played, broker, steps), second.submit(played, penstock, steps))
             for name, steps in scenarios.items()
         }
-        return {name: (at_broker.result(), own.result()) for name, (at_broker, own) in playing.items()}
+        heard = {name: (at_broker.result(), own.result()) for name, (at_broker, own) in playing.items()}
+    for name, outcomes in heard.items():
+        # On a busy machine an answer may be late: alone, with more patience, it is in time.
+        if any(said[-1] in (SILENT, OPEN) for said in outcomes) and outcomes[0][-1] != outcomes[1][-1]:
+            heard[name] = (played(broker, scenarios[name], 5), played(penstock, scenarios[name], 5))
+    return heard
 
 
 class Connection(Dialogue):
     """Plays steps on one connection."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address, client_id="app")
+    def __init__(self, address: str, timeout_s: float) -> None:
+        super().__init__(address, timeout_s, client_id="app")
         self._token = b""
         """The server's last one."""
 
