@@ -354,6 +354,7 @@ def test_a_state_that_its_process_has_not_signed_blames_nobody_and_hides_no_true
     assert told["chain.false_claim"]["digest"] == (b"f" * 32).hex()
 
 
+@pytest.mark.long
 @pytest.mark.spec("D14", "D15")
 def test_records_that_are_added_to_an_unsigned_boot_are_another_finding(spark: SparkSession) -> None:
     """One that goes on is the same: else each run would have another finding to acknowledge."""

@@ -334,6 +334,7 @@ def test_a_clock_that_is_ahead_makes_no_change_of_this_moment_unexplained(
     assert complete_until_ms(sequence_index(audit_frame(spark, trail.audit))) < now_ms
 
 
+@pytest.mark.long
 @pytest.mark.spec("D7", "D8")
 def test_a_day_is_judged_once_more_when_it_is_known_how_it_ended(spark: SparkSession, tmp_path: Path) -> None:
     """A process is killed, or its end is cut off, a minute before midnight. The service is early."""

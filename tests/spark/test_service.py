@@ -314,6 +314,7 @@ def test_tables_are_compacted_although_a_finding_keeps_old_days_from_being_delet
     assert done == "compacted"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.spec("D8", "D9")

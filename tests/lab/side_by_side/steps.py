@@ -140,7 +140,7 @@ def both(
 class Connection(Dialogue):
     """Plays steps on one connection."""
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
         super().__init__(address, timeout_s, client_id="app")
         self._token = b""
         """The server's last one."""
