@@ -64,11 +64,13 @@ class Creation:
         requested: bytes | None,
     ) -> list[Message]:
         topic_id = bytes(topic.topic_id) if any(topic.topic_id) else requested
-        if topic_id is None:
-            # It was deleted meanwhile.
-            return []
-        change = self.changes[topic.name]
-        return [*creation_records(topic.name, topic_id, change, image), *self._acls(topic.name, image)]
+        # Without an id it was deleted meanwhile, and has no owner. ACLs do not end with a topic.
+        owner = (
+            []
+            if topic_id is None
+            else creation_records(topic.name, topic_id, self.changes[topic.name], image)
+        )
+        return [*owner, *self._acls(topic.name, image)]
 
     def _acls(self, name: str, image: MetadataImage) -> list[Message]:
         return acl_records(name, self.changes[name].acls or (), image, self.new_id, keep_existing=True)

@@ -6,7 +6,8 @@ They are made with the controller's identity, so only what forwarding.controller
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import structlog
@@ -26,6 +27,7 @@ IDS_BY_NAME_VERSIONS = (10, 12)
 TOPICS_AT_ONCE = 500
 """Topics of one Metadata request; to handle this many takes one or two milliseconds."""
 CREATE_TOPICS_VERSIONS = (5, 7)
+CREATION_KNOWN_S, LOOK_AGAIN_S = 5.0, 0.1
 REPLICATION_FACTORS = (3, 1)
 """Tried in this order: three replicas if the cluster has them."""
 
@@ -56,14 +58,21 @@ class Broker:
         channel = await self._open()
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
 
-    async def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the ids of the topics that exist; brokers that return no ids give an empty result."""
-        return {
-            topic.name: topic.topic_id
-            for some in _in_parts(list(dict.fromkeys(names)))
-            for topic in await self._topics_of_names(some)
-            if any(topic.topic_id)
-        }
+    async def created_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the ids of new topics; brokers that return no ids give an empty result.
+
+        Kafka's controller acknowledges a topic before all brokers know it: waits until this one does, or for
+        CREATION_KNOWN_S if a topic is deleted meanwhile.
+        """
+        known: dict[str, bytes] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CREATION_KNOWN_S):
+                while missing := [name for name in names if name not in known]:
+                    for some in _in_parts(missing):
+                        known |= {each.name: each.topic_id for each in await self._topics_of_names(some)}
+                    if len(known) < len(names):
+                        await asyncio.sleep(LOOK_AGAIN_S)
+        return {name: topic_id for name, topic_id in known.items() if any(topic_id)}
 
     async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
         """Return the id of each topic, None for a missing one. Topics with other errors are left out."""

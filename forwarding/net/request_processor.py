@@ -503,7 +503,7 @@ class RequestProcessor:
                 return await self._respond(forwarded, sender, partial(decision.merge, response))
             response = await self._thread.run(partial(decision.merge, response))
             unknown_ids = await self._thread.run(partial(decision.follow_up.unknown_ids, response))
-            topic_ids = await self._broker.topic_ids(unknown_ids)
+            topic_ids = await self._broker.created_ids(unknown_ids)
         except ChannelError as error:
             return await self._respond(forwarded, sender, _broker_timeout(forwarded, error))
         async with self._turn:

@@ -221,6 +221,17 @@ def test_an_id_that_the_answer_does_not_tell_is_asked_for_and_without_one_there_
     assert image_of(*asked).topics.by_name["orders"].id == uuid_text(OTHER_ID)
 
 
+def test_a_topic_without_an_id_has_its_acls() -> None:
+    decision = decided(ApiKey.CREATE_TOPICS, creation(owner="User:bob", acls=TWO_ACLS), ADMIN).decision
+    assert isinstance(decision, SendToBroker)
+    assert decision.follow_up is not None
+
+    records = decision.follow_up.records(decision.merge(created(topic_id=bytes(16))), MAY_CREATE, {})
+
+    assert {type(record) for record in records} == {types.AccessControlEntryRecord}
+    assert len(records) == 2
+
+
 @pytest.mark.parametrize("owner", [None, "User:bob"])
 def test_a_new_topic_has_nothing_from_an_older_one_of_its_name(owner: str | None) -> None:
     before = image_of(*owned("orders", "User:alice", 9))
