@@ -98,3 +98,13 @@ def test_the_memory_of_sessions_is_documented_as_it_is_limited() -> None:
     decisions, sessions = MAX_REMEMBERED * REMEMBERED_BYTES, MAX_SHARE_PARTITIONS * SHARE_PARTITION_BYTES
     assert f"decisions, {decisions // 1_000_000} MB at most" in page
     assert f"share sessions, {sessions // 1_000_000} MB at most" in page
+
+
+@pytest.mark.tooling
+def test_each_decision_has_one_row() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    page = (decisions / "README.md").read_text(encoding="utf-8")
+
+    rows = re.findall(r"^\| \[\d{4}\]\((\S+)\)", page, re.MULTILINE)
+
+    assert sorted(rows) == sorted(each.name for each in decisions.glob("0*.md"))

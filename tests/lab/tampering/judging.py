@@ -42,13 +42,26 @@ def _appended_ms(line: Line) -> int:
 
 def judged(spark: SparkSession, scenes: Mapping[int, Topics]) -> Found:
     """What reconciliation finds in each scene. AssertionError for a finding that is of no scene."""
+    return found_in(tables(spark, scenes))
+
+
+def tables(spark: SparkSession, scenes: Mapping[int, Topics]) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Tables `audit`, `quarantine` and `metadata_log` of the scenes."""
     checked = audit_topic(spark, scenes).transform(decode.check_audit).persist()
     audit = checked.transform(decode.audit_rows).persist()
     quarantine = checked.transform(decode.quarantine_rows).persist()
-    log = log_frame(spark, [record for topics in scenes.values() for record in topics.log])
+    return (
+        audit,
+        quarantine,
+        log_frame(spark, [record for topics in scenes.values() for record in topics.log]),
+    )
+
+
+def found_in(tables: tuple[DataFrame, DataFrame, DataFrame], days: Sequence[str] = ()) -> Found:
+    """What reconciliation of these days, or of all, finds in each scene."""
     most, finding.MOST_ALIKE = finding.MOST_ALIKE, 1_000_000
     try:  # Each scene has findings of its own.
-        return by_scene(reconcile(audit, quarantine, log, chain_key=SECRET).findings)
+        return by_scene(reconcile(*tables, days=days, chain_key=SECRET).findings)
     finally:
         finding.MOST_ALIKE = most
 
