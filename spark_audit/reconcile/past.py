@@ -20,6 +20,7 @@ from spark_audit.trail.audit_records import (
     FIRST_DATE,
     LAST,
     RECORDS,
+    days_to_judge_with,
     index_of_days,
     sequence_index,
 )
@@ -52,13 +53,14 @@ class Past:
         if len(files.keys() - same - judged) > MOST_CHANGED:
             same = files.keys() - judged
             self._remember(audit, {day: files[day] for day in same})
-        changed = audit.where(_not_on(S.DATE, same))
-        index, few = sequence_index(changed, by_day=True), held(_without_traffic(changed))
-        if self._index is not None and self._few is not None:
-            gone = self._files.keys() - same
-            index = index.unionByName(self._index.where(_not_on(FIRST_DATE, gone)))
-            few = few.unionByName(self._few.where(_not_on(S.DATE, gone)))
-        return held(index_of_days(index)), few
+        few = held(_without_traffic(audit.where(_not_on(S.DATE, same))))
+        if self._few is not None:
+            few = few.unionByName(self._few.where(_not_on(S.DATE, self._files.keys() - same)))
+        return held(index_of_days(self._by_day(audit, same))), few
+
+    def days_to_judge(self, audit: DataFrame, files: Files, days: Sequence[str]) -> list[str]:
+        """Return `days` and those that must be judged with them. `files` are those of table `audit`."""
+        return days_to_judge_with(self._by_day(audit, self._same(files)), days)
 
     def counts(self, files: Files) -> tuple[DataFrame | None, Set[date]]:
         """Return for `days_to_reconcile` the records of days that need not be read, and these days."""
@@ -68,6 +70,13 @@ class Past:
         bounds = F.col(FIRST).alias(S.FIRST_SEQUENCE), F.col(LAST).alias(S.LAST_SEQUENCE)
         of_days = self._index.where(F.col(FIRST_DATE).isin(*same))
         return of_days.select(F.col(FIRST_DATE).alias(S.DATE), *S.BOOT_KEY, *bounds, RECORDS), same
+
+    def _by_day(self, audit: DataFrame, same: Set[date]) -> DataFrame:
+        """Return the index of each day. Days that are the `same` are not read."""
+        index = sequence_index(audit.where(_not_on(S.DATE, same)), by_day=True)
+        if self._index is None:
+            return index
+        return index.unionByName(self._index.where(_not_on(FIRST_DATE, self._files.keys() - same)))
 
     def _same(self, files: Files) -> Set[date]:
         return {day for day, digest in self._files.items() if files.get(day) == digest}

@@ -149,8 +149,11 @@ class Service(Companion):
     def _reconcile_open_days(self) -> None:
         begun_s = now_s()
         self._import_log()
-        known = self._past.counts(delta.files_by_day(self._spark, self._tables.audit))
-        days = days_to_reconcile(self._spark, self._tables, *known)
+        files = delta.files_by_day(self._spark, self._tables.audit)
+        days = days_to_reconcile(self._spark, self._tables, *self._past.counts(files))
+        if days:
+            audit = delta.read_table(self._spark, self._tables.audit, S.AUDIT)
+            days = self._past.days_to_judge(audit, files, days)
         self._metrics.open_days.set(len(days))
         for number, day in enumerate(days, 1):
             self._reconcile(day)

@@ -11,7 +11,7 @@ module cannot know which one is true; that they differ is a finding (reconcile/g
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import reduce
 from operator import or_
@@ -163,6 +163,23 @@ def first_open_day(index: DataFrame) -> date | None:
     if until_ms == ALWAYS:
         return None
     return datetime.fromtimestamp((until_ms + TRAIL_LATE_MS - SILENCE_MS) / 1000, UTC).date()
+
+
+def days_to_judge_with(by_day: DataFrame, days: Sequence[str]) -> list[str]:
+    """Return `days` (YYYY-MM-DD) and the days beside them in a boot that was taken for gone meanwhile.
+
+    What comes of a boot more than SILENCE_MS after what it wrote the day before, or comes before it, may
+    show that the other day was judged by too little. The topic's clock decides. `by_day`: an index of days.
+    """
+    append_ms = F.min("first_append_ms").alias("first_append_ms"), F.max("last_append_ms").alias("last_ms")
+    of_days = by_day.groupBy(*S.BOOT_KEY, F.col(FIRST_DATE).alias(S.DATE)).agg(*append_ms)
+    in_boot = Window.partitionBy(*S.BOOT_KEY).orderBy(S.DATE)
+    pause_ms = F.try_subtract("first_append_ms", F.lag("last_ms").over(in_boot))
+    pairs = of_days.select(S.DATE, F.lag(S.DATE).over(in_boot).alias(BEFORE), pause_ms.alias("pause_ms"))
+    apart = F.col(BEFORE).isNotNull() & ~F.col("pause_ms").between(-TRAIL_LATE_MS, SILENCE_MS)
+    named = (F.col(day).cast("string").isin(*days) for day in (S.DATE, BEFORE))
+    beside = pairs.where(apart & reduce(or_, named)).select(S.DATE, BEFORE).distinct().collect()
+    return sorted({*days, *(str(day) for pair in beside for day in pair)})
 
 
 def repeated_spans(index: DataFrame) -> DataFrame:

@@ -29,9 +29,12 @@ from spark_audit.trail.audit_records import (
     ALWAYS,
     boots,
     complete_until_ms,
+    days_to_judge_with,
     first_open_day,
     sequence_index,
 )
+from tests.lab.tampering import judging, matrix, scene
+from tests.lab.tampering.topics import DENIAL, untouched, variants
 from tests.spark import test_boots, test_checkpoints, test_kraft_changes
 from tests.spark.audit_trail import NOON_MS, Clock, Process, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
@@ -181,6 +184,20 @@ def of_each(spark: SparkSession, audit: DataFrame, log: DataFrame, **more: Any) 
     return (rows, empty_frame(spark, S.QUARANTINE), log), judge
 
 
+def of_edits(spark: SparkSession, _: int) -> Ingested:
+    """Each edit of topics and spool once. The second day begins with a decision in a boot."""
+    edits = dict(enumerate({variant.cell: variant for variant in variants()}.values()))
+    last = len(edits) + 1
+    made = {number: variant.make(number) for number, variant in edits.items()}
+    rows = judging.tables(spark, made | {last + 1: untouched(last + 1)} | matrix.late(last))
+
+    def judge(rows: Rows, days: Sequence[str]) -> set[tuple[str, ...]]:
+        found = judging.found_in(rows, days)
+        return {(check, *edits[each].cell) for each in found if each in edits for check in found[each]}
+
+    return Ingested(rows, judge, scene.scene(0).first.records[DENIAL]["time_ms"])
+
+
 def of_checkpoints(spark: SparkSession, minutes: float) -> Ingested:
     lines = [line for each in test_checkpoints.a_trail().values() for line in each]
     audit = table(spark, lines)
@@ -228,6 +245,7 @@ def of_additions(spark: SparkSession, _: int) -> Ingested:
 
 
 TRAILS: dict[str, tuple[Callable[..., Ingested], Any, set[str]]] = {
+    "edits": (of_edits, 0, {"changes.unexplained", "chain.altered", "decisions.wrongly_granted"}),
     "checkpoints": (of_checkpoints, 1.5, {"checkpoints.not_valid", "checkpoints.after_the_last"}),
     "boots": (of_boots, 2.005, {"chain.forked", "chain.other_end"}),
     "Kafka's controller": (of_kafka, 0, {"changes.not_made", "changes.unexplained"}),
@@ -244,7 +262,7 @@ TRAILS: dict[str, tuple[Callable[..., Ingested], Any, set[str]]] = {
     ),
 }
 """Name -> how it is made, where its midnight is, some of what is found in it."""
-IN_ORDER = {"boots", "Kafka's controller"}
+IN_ORDER = {"Kafka's controller"}
 """If the first day comes later, findings of these are dropped (decision 0196, "Not solved")."""
 
 
@@ -253,7 +271,7 @@ IN_ORDER = {"boots", "Kafka's controller"}
 def test_what_is_found_of_a_whole_trail_is_found_day_by_day(spark: SparkSession, name: str) -> None:
     """One day comes after the other, or before it, as the partitions of a topic may.
 
-    The run of a day judges that day, by all that has come.
+    The run of a day judges that day, by all that has come. What comes second comes an hour or more later.
     """
     make, midnight, some = TRAILS[name]
     made = make(spark, midnight)
@@ -267,7 +285,10 @@ def test_what_is_found_of_a_whole_trail_is_found_day_by_day(spark: SparkSession,
         is_later = F.col(S.TIME_MS) > made.midnight_ms + LATER_MS * 3 // 4
         audit, quarantine, log = (each.where(has_come) for each in rows)
         early = audit.unionByName(rows[0].where(~has_come & is_later)), quarantine, log
-        found = made.judge(early, [first]) | made.judge(rows, [then])
+        came_ms = F.unix_millis(S.KAFKA_TIMESTAMP) + F.when(F.col(S.DATE) == then, LATER_MS).otherwise(0)
+        came = rows[0].withColumn(S.KAFKA_TIMESTAMP, F.timestamp_millis(came_ms))
+        judged = days_to_judge_with(sequence_index(came, by_day=True), [then])
+        found = made.judge(early, [first]).union(*(made.judge(rows, [day]) for day in judged))
         lost[then] = whole - found
 
     assert lost == {then: set() for _, then in orders}
@@ -286,6 +307,29 @@ def test_a_record_with_a_time_of_before_midnight_is_found_on_its_own_day(spark: 
 
     assert {str(row[S.DATE]) for row in found} == {BEFORE, DAY}
     assert len({row[S.ID] for row in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("minutes_later", "changed", "judged"),
+    [
+        (1, DAY, [DAY]),
+        (60, DAY, [BEFORE, DAY]),
+        (60, "2026-11-20", ["2026-11-20"]),
+        (-60, BEFORE, [BEFORE, DAY]),
+    ],
+)
+def test_a_day_is_judged_with_the_one_on_which_a_boot_that_was_taken_for_gone_goes_on(
+    spark: SparkSession, minutes_later: int, changed: str, judged: list[str]
+) -> None:
+    """Whoever holds its records back chooses when they come."""
+    process = Process("held back", Clock(MIDNIGHT_MS - MINUTE_MS))
+    process.start()
+    process.clock.now_ms = MIDNIGHT_MS + MINUTE_MS
+    process.high_water()
+    later_ms = F.when(F.col(S.DATE) == DAY, minutes_later * MINUTE_MS).otherwise(0)
+    audit = table(spark, seal(process)).withColumn(S.KAFKA_TIMESTAMP, F.timestamp_millis(NOON_MS + later_ms))
+
+    assert days_to_judge_with(sequence_index(audit, by_day=True), [changed]) == judged
 
 
 def test_who_records_a_forward_again_and_again_does_not_put_off_that_it_is_judged(
