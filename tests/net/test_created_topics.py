@@ -16,7 +16,7 @@ IDS = {"orders": b"o" * 16, "payments": b"p" * 16}
 
 
 class LateBroker:
-    """Knows topics from the third request for metadata on: `orders`, and `payments` if it exists."""
+    """Knows the topics that exist from the third request for metadata on."""
 
     def __init__(self, *existing: str) -> None:
         self._existing = existing
@@ -50,7 +50,7 @@ async def test_a_new_topic_is_looked_up_until_the_broker_knows_it() -> None:
     assert await ids_of(LateBroker("orders", "payments")) == IDS
 
 
-async def test_a_topic_that_is_deleted_meanwhile_keeps_the_others_from_nothing(
+async def test_the_others_have_their_ids_if_a_topic_is_deleted_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(requests, "CREATION_KNOWN_S", 0.5)

@@ -233,7 +233,7 @@ def _wrong_certificates(office: Office) -> dict[str, ssl.SSLContext]:
         "a subject of 60 kB": office.client([_name("a," * 30_000)]),
         "3,000 units": office.client(_units(3_000)),
         "no name at all": office.client([]),
-        "a BMPString that is no UTF-8": office.client([_name("alicé,", _ASN1Type.BMPString)]),
+        "a BMPString that is not UTF-8": office.client([_name("alicé,", _ASN1Type.BMPString)]),
         "two names": office.client([_name("alice")], _uri("urn:a", "urn:b")),
         "a unit with a line break": office.client([_name("alice"), _unit("ops\nadmins")]),
         "a unit with NUL": office.client([_name("alice"), _unit("ops\0")]),
