@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 import structlog
@@ -62,17 +61,18 @@ class Broker:
         """Return the ids of new topics; brokers that return no ids give an empty result.
 
         Kafka's controller acknowledges a topic before all brokers know it: waits until this one does, or for
-        CREATION_KNOWN_S if a topic is deleted meanwhile.
+        CREATION_KNOWN_S if a topic is deleted meanwhile. A slow response is waited for like any other.
         """
         known: dict[str, bytes] = {}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CREATION_KNOWN_S):
-                while missing := [name for name in names if name not in known]:
-                    for some in _in_parts(missing):
-                        known |= {each.name: each.topic_id for each in await self._topics_of_names(some)}
-                    if len(known) < len(names):
-                        await asyncio.sleep(LOOK_AGAIN_S)
-        return {name: topic_id for name, topic_id in known.items() if any(topic_id)}
+        missing: Sequence[str] = names
+        until_s = asyncio.get_running_loop().time() + CREATION_KNOWN_S
+        while True:
+            for some in _in_parts(missing):
+                known |= {each.name: each.topic_id for each in await self._topics_of_names(some)}
+            missing = [name for name in missing if name not in known]
+            if not missing or asyncio.get_running_loop().time() > until_s:
+                return {name: topic_id for name, topic_id in known.items() if any(topic_id)}
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
         """Return the id of each topic, None for a missing one. Topics with other errors are left out."""
