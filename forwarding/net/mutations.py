@@ -129,4 +129,4 @@ def _page(quotas: MutationQuotas, now_ms: int) -> bytes:
         "active": len(used),
         "quotas": [_row(found, bucket, now_ms) for found, bucket in used[:MAX_ROWS]],
     }
-    return json.dumps(page, indent=1).encode() + b"\n"
+    return json.dumps(page).encode() + b"\n"

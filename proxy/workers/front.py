@@ -75,7 +75,7 @@ def merged_quotas(pages: Iterable[bytes]) -> bytes:
         "addresses": _addresses(read),
         "quotas": ordered[:MAX_ROWS],
     }
-    return json.dumps(merged, indent=1).encode() + b"\n"
+    return json.dumps(merged).encode() + b"\n"
 
 
 def _addresses(read: Iterable[Page]) -> list[Address]:
@@ -215,7 +215,7 @@ class Front(Collector):
 
     async def _audit(self) -> bytes:
         page = {"workers": [{"worker": number} | dict(page) for number, page in self._audits]}
-        return json.dumps(page, indent=1).encode() + b"\n"
+        return json.dumps(page).encode() + b"\n"
 
     async def _merged_connections(self, query: str) -> bytes:
         wanted = ConnectionQuery.parsed(query)  # Before workers are asked: it may be invalid.
@@ -243,4 +243,4 @@ class Front(Collector):
             for _, child in sorted(self.children.items())
         ]
         page = {"workers": self._count, "restarts": self.restarts, "running": rows}
-        return json.dumps(page, indent=1).encode() + b"\n"
+        return json.dumps(page).encode() + b"\n"

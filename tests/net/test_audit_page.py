@@ -1,6 +1,7 @@
 """What operators are told of an audit trail in trouble, and what that does to readiness."""
 
 import asyncio
+import gc
 import json
 import shutil
 from collections.abc import AsyncIterator
@@ -92,6 +93,15 @@ async def test_all_is_well(tmp_path: Path) -> None:
         assert told_by(trail.log) == "ready"
         page = await trail.page()
         assert (page["concerns"], page["not_shipping"], page["shipped_records"]) == ([], None, 3)
+
+
+@pytest.mark.spec("O6")
+async def test_a_page_leaves_no_objects_in_cycles(tmp_path: Path) -> None:
+    async with a_trail(tmp_path) as trail:
+        await audit_page.audit_page(trail.log)
+        gc.collect()
+        await audit_page.audit_page(trail.log)
+        assert gc.collect() == 0
 
 
 async def test_a_topic_that_takes_nothing_is_told_with_its_reason_and_turns_nobody_away(

@@ -62,7 +62,7 @@ def readiness(audit: AuditLog, blocked: Iterable[Note] = (), others: Iterable[No
 
 async def audit_page(audit: AuditLog) -> bytes:
     """Return the page `/audit` of one process."""
-    return json.dumps(_page(audit), indent=1).encode() + b"\n"
+    return json.dumps(_page(audit)).encode() + b"\n"
 
 
 def _page(audit: AuditLog) -> Mapping[str, object]:
