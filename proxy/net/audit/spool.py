@@ -105,7 +105,7 @@ class Spool:
             self._sizes = {number: segment_path(directory, number).stat().st_size for number in numbers}
             self._identities = {number: identity_of(segment_path(directory, number)) for number in numbers}
             # Beyond the checkpoint too: segments may have been removed by hand.
-            self._first_own = max(*numbers, self._shipped[0], 0, 0) + 1
+            self._first_own = max(*numbers, self._shipped[0], 0) + 1
             self._number = self._first_own - 1
             self._file: int | None = None
             self._open_first()
