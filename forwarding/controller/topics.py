@@ -34,6 +34,7 @@ from proxy.admin.topics import (
     deletion_of,
     hide_configs,
     missing_topic,
+    names_a_topic,
     partition_errors,
     topics_to_delete,
     with_topics,
@@ -103,7 +104,7 @@ def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision
     names = {key: topic_names.get(key) if key[0] is None else key[0] for key in times}
     errors, perhaps_missing = deletion_errors(inputs.authorization, names, times)
     errors |= {key: missing_topic(name) for key, name in perhaps_missing.items() if key not in topic_names}
-    merge = DeletionMerge(list(times), errors)
+    merge = DeletionMerge(times, errors)
     if not merge.allowed:
         return ControllerOutcome((), merge.alone())
     by_name = inputs.image.topics.by_name
@@ -112,7 +113,7 @@ def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision
 
 
 def _topics_to_look_up(request: types.DeleteTopicsRequest) -> list[TopicKey]:
-    return [key for key in topics_to_delete(request) if (key[0] is None) == any(key[1])]
+    return [key for key in topics_to_delete(request) if names_a_topic(key)]
 
 
 CONTROLLER_APIS = (

@@ -130,6 +130,12 @@ def topics_to_delete(request: types.DeleteTopicsRequest) -> list[TopicKey]:
     return Elements(named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics])
 
 
+def names_a_topic(key: TopicKey) -> bool:
+    """Whether it has a name or an id, and not both."""
+    name, topic_id = key
+    return (name is None) == any(topic_id)
+
+
 def deletion_errors(
     authorization: Authorization, names: Mapping[TopicKey, str | None], times: Mapping[TopicKey, int]
 ) -> tuple[dict[TopicKey, DeletionError], dict[TopicKey, str]]:
@@ -189,15 +195,17 @@ def _deletable(authorization: Authorization, topics: Mapping[TopicKey, str]) -> 
 class DeletionMerge:
     """The rejected topics of a DeleteTopics request, to be merged into its response."""
 
-    def __init__(self, requested: list[TopicKey], errors: Mapping[TopicKey, DeletionError]) -> None:
-        """`requested`: each topic of the request once."""
+    def __init__(self, times: Mapping[TopicKey, int], errors: Mapping[TopicKey, DeletionError]) -> None:
+        """`times`: how often each topic is in the request."""
         result = types.DeleteTopicsResponse.DeletableTopicResult
-        self._requested = requested
+        self._requested = list(times)
+        # Kafka responds once to a topic that is there twice, but each time to what names no topic.
         self._rejected = [
             (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
             for key, (name, code, message) in errors.items()
+            for _ in range(1 if names_a_topic(key) else times[key])
         ]
-        self.allowed = [key for key in paced(requested) if key not in errors]
+        self.allowed = [key for key in paced(self._requested) if key not in errors]
 
     def into(self, response: types.DeleteTopicsResponse) -> types.DeleteTopicsResponse:
         """Merge the rejected topics into the response, in the order of the request."""

@@ -79,23 +79,23 @@ def _delete(call: Call, request: types.DeleteTopicsRequest, requested: list[Topi
     names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in requested}
     errors, perhaps_missing = deletion_errors(call, names, counts)
     if not perhaps_missing:
-        return _delete_without(errors, request, list(counts))
+        return _delete_without(errors, request, counts)
 
     def known(existing: set[str]) -> Verdict:
         for key, name in perhaps_missing.items():
             if name not in existing:
                 errors[key] = missing_topic(name)
-        return _delete_without(errors, request, list(counts))
+        return _delete_without(errors, request, counts)
 
     return find_existing(call, perhaps_missing.values(), known)
 
 
 def _delete_without(
-    errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, requested: list[TopicKey]
+    errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, times: Counter[TopicKey]
 ) -> Verdict:
     if not errors:
         return forward_to_controller(request)
-    merge = DeletionMerge(requested, errors)
+    merge = DeletionMerge(times, errors)
     if not merge.allowed:
         return Respond(merge.alone())
 

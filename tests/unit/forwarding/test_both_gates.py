@@ -125,6 +125,8 @@ INVALID_DELETIONS = (
     ("both", UNKNOWN_ID),
     PAYMENTS,
     PAYMENTS,
+    (None, NO_ID),
+    ("both", UNKNOWN_ID),
 )
 REJECTED = [
     (CREATE, 7, creations("denied", "twice", "__cluster_metadata", "twice"), ()),
@@ -245,6 +247,8 @@ def test_the_messages_are_those_of_kafkas_controller() -> None:
         (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
         (None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
         (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
+        (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
+        ("both", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
         ("both", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
         (None, ErrorCode.INVALID_REQUEST, "Duplicate topic id."),
     ]
