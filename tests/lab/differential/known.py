@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.admin.configs import GROUP
+from proxy.admin.configs import BROKER, GROUP
 from proxy.metadata.acl import Operation
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.release import Feature, Release
@@ -41,6 +41,12 @@ _DENIALS = (
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
     faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_SERVER_ERROR)
     return any(_codes(difference, fault, denial) for fault in faults for denial in _DENIALS)
+
+
+def _config_of_a_broker(difference: Difference, _step: Any) -> bool:
+    at_a_broker = difference.path.startswith(f"responses.{BROKER}/")
+    faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
+    return at_a_broker and any(_codes(difference, each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in faults)
 
 
 def _disabled_protocol(difference: Difference, _step: Any) -> bool:
@@ -189,6 +195,10 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 KNOWN = (
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
     Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
+    *(
+        Known("A change of configs that fails as a whole at the controller", api, _config_of_a_broker)
+        for api in ("AlterConfigs", "IncrementalAlterConfigs")
+    ),
     Known("A request that is invalid and denied", "ShareFetch", _invalid_acknowledgement),
     Known("A request that is invalid and denied", "ShareAcknowledge", _invalid_acknowledgement),
     *(
