@@ -96,6 +96,14 @@ class TopicNames:
         noted_ms = self._missing.get(topic_id)
         return noted_ms is not None and 0 <= now_ms - noted_ms < MISSING_MS
 
+    def missing_since(self, topic_ids: Iterable[bytes], since_ms: int) -> frozenset[bytes]:
+        """Return those of the ids that the broker did not have at that time or later.
+
+        Of others without a name the lookup has failed, or is an older one: nothing is known of them.
+        """
+        missing = self._missing
+        return frozenset([each for each in topic_ids if missing.get(each, since_ms - 1) >= since_ms])
+
     def forget(self, name: str) -> None:
         """Forget the id of a name that has no topic any more. The names of ids stay: ids are never reused."""
         self._ids.pop(name, None)

@@ -248,6 +248,8 @@ class DeferredAssignment:
 
     member_epoch: int
     assignment: Any
+    since_ms: int
+    """When the request was taken whose response had it."""
 
     @property
     def topic_ids(self) -> list[bytes]:

@@ -5,7 +5,8 @@ the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular 
 rights, so topics that the member may not DESCRIBE are removed from its assignment, and recorded as denied:
 the broker gives their partitions to no other member. An assignment names topics by id. If an id has no name
 here yet, the assignment is deferred: the member gets a short heartbeat interval, and its next heartbeat looks
-up the names first (proxy.session.remembered). An id that has no name even then is removed.
+up the names first (proxy.session.remembered), again and again if lookups fail: no broker sends an assignment
+twice. An id that the broker has not had since then is removed.
 
 A Streams group member needs DESCRIBE on every topic of its topology. A topology with one of Kafka's internal
 topics, or with an invalid topic name, is STREAMS_INVALID_TOPOLOGY before any right on a topic is checked;
@@ -61,17 +62,12 @@ def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) ->
         if response.error_code == ErrorCode.NONE:
             member_id = response.member_id or request.member_id
             call.gate.member_hosts.learn(request.group_id, member_id, call.peer.address, call.now_ms)
+            if deferred is not None:
+                assignments.drop(request.group_id, request.member_id)
             _assign(call, assignments, request.group_id, deferred, response)
 
     verdict = Forward(None, on_response)
-    if deferred is None:
-        return verdict
-
-    def named() -> Verdict:
-        assignments.drop(request.group_id, request.member_id)
-        return verdict
-
-    return with_names(call, deferred.topic_ids, named)
+    return verdict if deferred is None else with_names(call, deferred.topic_ids, lambda: verdict)
 
 
 def _assign(
@@ -81,14 +77,15 @@ def _assign(
     deferred: DeferredAssignment | None,
     response: types.ConsumerGroupHeartbeatResponse,
 ) -> None:
-    looked_up = set(deferred.topic_ids) if deferred is not None else set()
     if response.assignment is None and deferred and deferred.member_epoch == response.member_epoch:
         response.assignment = deferred.assignment
     if response.assignment is None:
         return
-    assigned = DeferredAssignment(response.member_epoch, response.assignment)
-    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in assigned.topic_ids}
-    if any(name is None and topic_id not in looked_up for topic_id, name in names.items()):
+    assigned = DeferredAssignment(response.member_epoch, response.assignment, call.now_ms)
+    topic_names = call.gate.topic_names
+    names = {topic_id: topic_names.name(topic_id) for topic_id in assigned.topic_ids}
+    missing = () if deferred is None else topic_names.missing_since(deferred.topic_ids, deferred.since_ms)
+    if any(name is None and topic_id not in missing for topic_id, name in names.items()):
         assignments.hold(group_id, response.member_id or "", assigned)
         response.assignment = None
         response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, SOON_MS)

@@ -123,8 +123,15 @@ class Asked:
     def once_named(self, **topics: bytes) -> "Asked":
         """The request as it is decided when the broker has these topics, and none of the other ids."""
         assert isinstance(self.verdict, NameTopics), self.verdict
+        for topic_id in self.verdict.topic_ids:
+            self.call.gate.topic_names.note_missing(topic_id, self.call.now_ms)
         for name, topic_id in topics.items():
             self.call.gate.topic_names.learn(topic_id, name)
+        return self.once_not_named()
+
+    def once_not_named(self) -> "Asked":
+        """The request as it is decided when the lookup fails."""
+        assert isinstance(self.verdict, NameTopics), self.verdict
         return Asked(self.call, self.verdict.then(), self.request, self.as_it_came)
 
     def settled(self, answer: Callable[[int, int], Any]) -> "Asked":

@@ -122,6 +122,40 @@ def test_an_assignment_with_an_id_nobody_told_waits_until_the_broker_was_asked_f
     assert told_ids(alice.for_(heartbeat()).told(assigned())) is None
 
 
+def test_an_assignment_waits_for_a_lookup_that_succeeds() -> None:
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX).where_it_can_ask()
+    alice.for_(heartbeat()).told(assigned(STRANGE))
+
+    failed = alice.for_(heartbeat()).once_not_named().told(assigned())
+    named = alice.for_(heartbeat()).once_named(new=STRANGE).told(assigned())
+
+    assert (told_ids(failed), failed.heartbeat_interval_ms) == (None, SOON_MS)
+    assert told_ids(named) == [STRANGE]
+
+
+def test_an_assignment_waits_past_what_earlier_lookups_found() -> None:
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX).where_it_can_ask()
+    alice.gate.topic_names.note_missing(STRANGE, -100)
+    alice.for_(heartbeat()).told(assigned(STRANGE))
+
+    # The topic was created since then, but its id is not looked up again for half a second.
+    unknown = alice.for_(heartbeat()).told(assigned())
+    alice.gate.topic_names.learn(STRANGE, "new")
+
+    assert (told_ids(unknown), unknown.heartbeat_interval_ms) == (None, SOON_MS)
+    assert told_ids(alice.for_(heartbeat()).told(assigned())) == [STRANGE]
+
+
+def test_a_failed_heartbeat_does_not_lose_an_assignment() -> None:
+    alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX).where_it_can_ask()
+    alice.for_(heartbeat()).told(assigned(STRANGE))
+    loading = t.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    alice.for_(heartbeat()).once_named(new=STRANGE).told(loading)
+
+    assert told_ids(alice.for_(heartbeat()).told(assigned())) == [STRANGE]
+
+
 def test_an_assignment_that_has_been_replaced_meanwhile_is_forgotten() -> None:
     alice = Asking(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, *REGEX)
     alice.for_(heartbeat()).told(assigned(STRANGE))
