@@ -47,6 +47,10 @@ def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     if not is_member_id(request.member_id) or begins_with_acknowledgements:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     topic_ids = [bytes(topic.topic_id) for topic in request.topics]
+    session = call.remembered.share_sessions.find(request.group_id, request.member_id or "")
+    if session is not None and request.share_session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        # Clients name a topic once: it may have been new then, or its lookup has failed.
+        topic_ids += call.gate.topic_names.without_name(session.named)
     return with_names(call, topic_ids, lambda: _decide(call, request))
 
 

@@ -133,6 +133,17 @@ def test_an_id_nobody_told_is_asked_for_before_it_is_fetched() -> None:
     assert added(asked.once_named(new=STRANGE)) == [(STRANGE, [2])]
 
 
+def test_an_id_without_a_name_is_looked_up_again() -> None:
+    alice = asking(2, "READ TOPIC new").where_it_can_ask()
+    first = alice.for_(fetch(0, (STRANGE, [2]))).once_not_named()
+
+    later = alice.for_(fetch(1))
+
+    assert errors(first.told(answer())) == [(STRANGE, 2, UNKNOWN_ID, 0)]
+    assert later.looked_up == [STRANGE]
+    assert added(later.once_named(new=STRANGE)) == [(STRANGE, [2])]
+
+
 def test_with_every_topic_denied_the_broker_still_counts_the_request() -> None:
     asked = asking(2).for_(fetch(0, (SECRETS, [0])))
 
