@@ -151,15 +151,26 @@ def _is_of(
 def _with_names_in_response(
     call: Call, request: types.OffsetFetchRequest, on_response: ResponseHandler
 ) -> Verdict:
-    """Look up the ids in the response: with all offsets of a group, the request has none."""
+    """Look up the ids in the response: with all offsets of a group, the request has none.
+
+    A group fails if a lookup does: the client repeats the request.
+    """
 
     def responded(response: types.OffsetFetchResponse) -> Verdict:
+        topic_ids = [bytes(topic.topic_id) for group in response.groups for topic in group.topics]
+        names = call.gate.topic_names
+
         def finish() -> Verdict:
+            unnamed = names.without_name(topic_ids)
+            unknown = unnamed - names.missing_since(unnamed, call.now_ms)
+            for group in response.groups:
+                if not unknown.isdisjoint(bytes(topic.topic_id) for topic in group.topics):
+                    # Without these topics a client would take them to have no offsets.
+                    group.error_code, group.topics = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
             on_response(response)
             return Respond(response)
 
-        topics = [topic for group in response.groups for topic in group.topics]
-        return with_names(call, (bytes(topic.topic_id) for topic in topics), finish)
+        return with_names(call, topic_ids, finish)
 
     return QueryBroker(int(ApiKey.OFFSET_FETCH), call.version, request, responded)
 

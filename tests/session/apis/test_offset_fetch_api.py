@@ -190,3 +190,14 @@ def test_of_all_offsets_by_id_topics_are_looked_up_and_those_without_a_name_are_
     told, hidden = answered.once_named(new=answered.looked_up[0]).answer.groups
     assert [topic.topic_id[:1] for topic in told.topics] == [b"o", b"n"]
     assert hidden.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_all_offsets_by_id_fail_with_a_failed_lookup() -> None:
+    rights = "READ GROUP x", "READ GROUP y", "READ TOPIC *"
+    asked = asking(10, *rights).where_it_can_ask().for_(groups(x=None, y=None))
+
+    answered = asked.once(ANSWER(groups=[group_answer("x", "on"), group_answer("y", "o")]))
+
+    failed, found = answered.once_not_named().answer.groups
+    assert (failed.error_code, failed.topics) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    assert [topic.topic_id[:1] for topic in found.topics] == [b"o"]
