@@ -24,14 +24,14 @@ The names in it may lack the application's prefix, so no right on topics is chec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import TypeAlias
 
 from proxy.admin.rejection import code_and_message, code_only
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_among
-from proxy.session.apis.topic_existence import find_existing, record_created, with_names
+from proxy.session.apis.topic_existence import find_partitions, record_created, with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.remembered import DeferredAssignment, DeferredAssignments
 from proxy.wire import types
@@ -144,10 +144,11 @@ def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> V
     if not internal:
         return forward
 
-    def found(existing: set[str]) -> Verdict:
-        return _with_missing(call, request, [name for name in internal if name not in existing], forward)
+    def found(existing: Mapping[str, Container[int]]) -> Verdict:
+        # One that the broker reports with an error has no partitions, and may be missing.
+        return _with_missing(call, request, [name for name in internal if not existing.get(name)], forward)
 
-    return find_existing(call, internal, found)
+    return find_partitions(call, internal, found)
 
 
 def _topology_error(topics: list[str]) -> str | None:

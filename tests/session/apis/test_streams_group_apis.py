@@ -36,14 +36,14 @@ def heartbeat(**topics: list[str]) -> Any:
 
 def existing(*names: str) -> Any:
     """The broker's answer when asked for both internal topics."""
-    topic = t.MetadataResponse.MetadataResponseTopic
-    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return t.MetadataResponse(
-        topics=[
-            topic(name=name, error_code=0 if name in names else missing)
-            for name in ("app-repartition", "app-changelog")
-        ]
-    )
+    response = t.MetadataResponse
+    topics = [
+        response.MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if name not in names
+        else response.MetadataResponseTopic(name=name, partitions=[response.MetadataResponsePartition()])
+        for name in ("app-repartition", "app-changelog")
+    ]
+    return response(topics=topics)
 
 
 def test_members_need_read_on_their_group() -> None:
@@ -114,6 +114,14 @@ def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topol
         "Unauthorized to CREATE on topics app-changelog.",
     )
     assert denied.denials == ["CREATE TOPIC app-changelog"]
+
+
+def test_topics_reported_with_an_error_may_be_missing() -> None:
+    asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL).where_it_can_ask().for_(heartbeat())
+    failed = existing("app-repartition")
+    failed.topics[1].error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    assert asked.once(failed).denials == ["CREATE TOPIC app-changelog"]
 
 
 def status(*codes: int) -> Any:
