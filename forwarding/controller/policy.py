@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.topic_owner import TOPIC_CONFIGS, Fault, broker_configs
-from proxy.admin.configs import DELETE, SET, Alterable, AlterableConfig
+from proxy.admin.configs import DELETE, SET, SUBTRACT, Alterable, AlterableConfig
 from proxy.admin.objects import TYPES
 from proxy.audit import events
 from proxy.error_text import text_of
@@ -52,7 +52,10 @@ class ConfigAlteration:
     resource_name: str
     principal: str
     configs: Mapping[str, str | None]
-    """Each named config with its new value; None if it is reset to its default."""
+    """Each named config with its new value; None if it is reset to its default, or elements are taken out of
+    its list."""
+    replaces: bool = False
+    """AlterConfigs: all configs that are not named are reset to their defaults."""
 
 
 @runtime_checkable
@@ -137,6 +140,7 @@ class Policies:
                 for config in resource.configs
                 if config.name not in TOPIC_CONFIGS
             },
+            isinstance(resource, types.AlterConfigsRequest.AlterConfigsResource),
         )
         return _validate(
             ALTER_KEY, lambda policy: policy.validate_alteration(alteration), self.alter, authorization
@@ -221,6 +225,6 @@ def _validate(
 
 
 def new_value(config: AlterableConfig) -> str | None:
-    """Return what a config is set to; None if it is deleted."""
-    deleted = getattr(config, "config_operation", SET) == DELETE
-    return None if deleted else config.value
+    """Return what a config is set to; None if it is deleted, or less than before."""
+    operation = getattr(config, "config_operation", SET)
+    return None if operation in (DELETE, SUBTRACT) else config.value

@@ -64,8 +64,8 @@ class TopicRules:
 
     def _alteration_faults(self, alteration: ConfigAlteration) -> Iterator[str]:
         for name, value in self._required.items():
-            if name in alteration.configs:
-                given = alteration.configs[name]
+            if name in alteration.configs or alteration.replaces:
+                given = alteration.configs.get(name)
                 if given is None or value not in (None, given):
                     yield f"{name} must stay set" + ("" if value is None else f" to {value}")
         yield from self._set_though_forbidden(alteration.configs)

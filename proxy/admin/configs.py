@@ -16,8 +16,8 @@ from proxy.wire.error_codes import ErrorCode
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
-SET, DELETE = 0, 1
-"""The operations of IncrementalAlterConfigs on a config that is no list."""
+SET, DELETE, SUBTRACT = 0, 1, 3
+"""Operations of IncrementalAlterConfigs; the last one takes elements out of a list."""
 
 
 DYNAMIC_TOPIC_CONFIG = 1

@@ -168,6 +168,36 @@ def test_an_alteration_is_told_with_new_values_and_none_for_the_default() -> Non
     ]
 
 
+def replacement(**configs: str) -> Any:
+    request = types.AlterConfigsRequest
+    wanted = [request.AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    return request(
+        resources=[request.AlterConfigsResource(resource_type=2, resource_name="orders", configs=wanted)]
+    )
+
+
+def test_a_policy_knows_that_all_configs_are_replaced() -> None:
+    policy = Recording()
+
+    decided(Policies(alter=policy), ApiKey.ALTER_CONFIGS, replacement(a="1"))
+
+    assert policy.asked == [ConfigAlteration("TOPIC", "orders", "User:admin", {"a": "1"}, replaces=True)]
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({}, "a must stay set to 1"),
+        ({"b": "1"}, "a must stay set to 1"),
+        ({"a": "1"}, None),
+    ],
+)
+def test_required_configs_are_not_reset_by_leaving_out(configs: dict[str, str], message: str | None) -> None:
+    fault = told(decided(rules(configs_required="a=1"), ApiKey.ALTER_CONFIGS, replacement(**configs)))
+
+    assert fault == (None if message is None else (VIOLATION, f"Topic policy: {message}."))
+
+
 def rules(**settings: str) -> Policies:
     named = {key.replace("_", "."): value for key, value in settings.items()}
     return load_policies(PolicySettings(RULES, RULES, named))
@@ -210,6 +240,12 @@ def test_the_rules_hold_at_creation(settings: dict[str, str], request_: Any, mes
         ({"configs_required": "a=1"}, alteration(a="2"), "a must stay set to 1"),
         ({"configs_required": "a=1"}, alteration(a="1"), None),
         ({"configs_required": "a"}, alteration(operation=1, a=None), "a must stay set"),
+        ({"configs_required": "a=1"}, alteration(operation=2, a="1"), None),
+        ({"configs_required": "a=1"}, alteration(operation=2, a="2"), "a must stay set to 1"),
+        ({"configs_required": "a=1"}, alteration(operation=3, a="1"), "a must stay set to 1"),
+        ({"configs_required": "a"}, alteration(operation=3, a="1"), "a must stay set"),
+        ({"configs_forbidden": "a"}, alteration(operation=2, a="1"), "a must not be set"),
+        ({"configs_forbidden": "a"}, alteration(operation=3, a="1"), None),
         ({"configs_required": "a"}, alteration(b="2"), None),
         ({"configs_forbidden": "a"}, alteration(a="2"), "a must not be set"),
         ({"configs_forbidden": "a"}, alteration(operation=1, a=None), None),
