@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from proxy.admin.topics import NO_TOPIC_ID, TopicKey, deletion_of, topics_to_delete, with_topics
+from proxy.admin.topics import (
+    ID_NOT_HOSTED,
+    NO_TOPIC_ID,
+    NOT_HOSTED,
+    TopicKey,
+    deletion_of,
+    topics_to_delete,
+    with_topics,
+)
 from proxy.quota.mutation import MutationQuota
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -27,6 +35,8 @@ class ErrorFields(TypedDict):
 EXCEEDED = ErrorFields(
     error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message="The throttling quota has been exceeded."
 )
+UNKNOWN = ErrorFields(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=NOT_HOSTED)
+UNKNOWN_ID = ErrorFields(error_code=ErrorCode.UNKNOWN_TOPIC_ID, error_message=ID_NOT_HOSTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +101,16 @@ def charge_creation(
 def charge_deletion(
     request: types.DeleteTopicsRequest, topics: Topics, quota: MutationQuota, now_ms: int
 ) -> ChargedMutations:
-    """Charge DeleteTopics. A topic that does not exist is free: the broker reports the error."""
+    """Charge DeleteTopics. A topic that the broker does not know is not deleted: Kafka's controller may know
+    it already, and how many partitions to charge is unknown."""
     result = types.DeleteTopicsResponse.DeletableTopicResult
     failed, remaining = [], []
     for key in topics_to_delete(request):
         topic = topics.get(key)
-        if topic is None or quota.record(topic.partitions, now_ms):
+        if topic is None:
+            error = UNKNOWN if key[0] is not None else UNKNOWN_ID
+            failed.append(result(name=key[0], topic_id=key[1], **error))
+        elif quota.record(topic.partitions, now_ms):
             remaining.append(key)
         else:
             failed.append(result(name=topic.name, topic_id=topic.topic_id, **EXCEEDED))
@@ -106,12 +120,15 @@ def charge_deletion(
 def charge_partitions(
     request: types.CreatePartitionsRequest, topics: Topics, quota: MutationQuota, now_ms: int
 ) -> ChargedMutations:
-    """Charge CreatePartitions. A topic whose count does not grow is free: the broker reports the error."""
+    """Charge CreatePartitions. A topic whose count does not grow is free: the broker reports the error. One
+    that the broker does not know stays as it is, as with `charge_deletion`."""
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     failed, remaining = [], []
     for topic in request.topics:
-        added = _added(topic, topics.get((topic.name, NO_TOPIC_ID)))
-        if added is None or quota.record(added, now_ms):
+        existing = topics.get((topic.name, NO_TOPIC_ID))
+        if existing is None:
+            failed.append(result(name=topic.name, **UNKNOWN))
+        elif (added := _added(topic, existing)) is None or quota.record(added, now_ms):
             remaining.append(topic)
         else:
             failed.append(result(name=topic.name, **EXCEEDED))
@@ -127,10 +144,8 @@ def _created(
     return reported if reported > 0 else max(1, topic.num_partitions, len(topic.assignments))
 
 
-def _added(
-    topic: types.CreatePartitionsRequest.CreatePartitionsTopic, existing: ExistingTopic | None
-) -> int | None:
-    if existing is None or topic.count <= existing.partitions:
+def _added(topic: types.CreatePartitionsRequest.CreatePartitionsTopic, existing: ExistingTopic) -> int | None:
+    if topic.count <= existing.partitions:
         return None
     added = int(topic.count) - existing.partitions
     if topic.assignments is not None and len(topic.assignments) != added:

@@ -26,7 +26,9 @@ IDS_BY_NAME_VERSIONS = (10, 12)
 TOPICS_AT_ONCE = 500
 """Topics of one Metadata request; to handle this many takes one or two milliseconds."""
 CREATE_TOPICS_VERSIONS = (5, 7)
-CREATION_KNOWN_S, LOOK_AGAIN_S = 5.0, 0.1
+CREATION_KNOWN_S, PERHAPS_CREATED_S = 5.0, 1.0
+"""How long a broker may take to know a topic that was created, and one that perhaps was."""
+FIRST_PAUSE_S, LOOK_AGAIN_S = 0.005, 0.1
 REPLICATION_FACTORS = (3, 1)
 """Tried in this order: three replicas if the cluster has them."""
 
@@ -58,21 +60,10 @@ class Broker:
         return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
 
     async def created_ids(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the ids of new topics; brokers that return no ids give an empty result.
-
-        Kafka's controller acknowledges a topic before all brokers know it: waits until this one does, or for
-        CREATION_KNOWN_S if a topic is deleted meanwhile. A slow response is waited for like any other.
-        """
-        known: dict[str, bytes] = {}
-        missing: Sequence[str] = names
-        until_s = asyncio.get_running_loop().time() + CREATION_KNOWN_S
-        while True:
-            for some in _in_parts(missing):
-                known |= {each.name: each.topic_id for each in await self._topics_of_names(some)}
-            missing = [name for name in missing if name not in known]
-            if not missing or asyncio.get_running_loop().time() > until_s:
-                return {name: topic_id for name, topic_id in known.items() if any(topic_id)}
-            await asyncio.sleep(LOOK_AGAIN_S)
+        """Return the ids of new topics, without those that are deleted meanwhile; brokers that return no ids
+        give an empty result."""
+        found = await self.existing([(name, NO_TOPIC_ID) for name in names], CREATION_KNOWN_S)
+        return {topic.name: topic.topic_id for topic in found.values() if any(topic.topic_id)}
 
     async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
         """Return the id of each topic, None for a missing one. Topics with other errors are left out."""
@@ -87,15 +78,27 @@ class Broker:
                     found[topic.name] = bytes(topic.topic_id)
         return found
 
-    async def existing(self, keys: Sequence[TopicKey]) -> dict[TopicKey, ExistingTopic]:
-        """Return those of the topics that exist."""
+    async def existing(
+        self, keys: Sequence[TopicKey], within_s: float = 0.0
+    ) -> dict[TopicKey, ExistingTopic]:
+        """Return those of the topics that exist, as far as the broker knows them within this time.
+
+        Kafka's controller acknowledges a topic before all brokers know it: some milliseconds, on a busy
+        machine more. A slow response is waited for like any other.
+        """
         found: dict[TopicKey, ExistingTopic] = {}
-        for some in _in_parts(keys):
-            for topic in await self._topics_of_names([name for name, _ in some if name is not None]):
-                found[topic.name, NO_TOPIC_ID] = topic
-            for topic in await self._topics_of_ids([topic_id for name, topic_id in some if name is None]):
-                found[None, topic.topic_id] = topic
-        return found
+        now_s, pause_s = asyncio.get_running_loop().time, FIRST_PAUSE_S
+        until_s = now_s() + within_s
+        while True:
+            for some in _in_parts([key for key in keys if key not in found]):
+                for topic in await self._topics_of_names([name for name, _ in some if name is not None]):
+                    found[topic.name, NO_TOPIC_ID] = topic
+                for topic in await self._topics_of_ids([topic_id for name, topic_id in some if name is None]):
+                    found[None, topic.topic_id] = topic
+            if now_s() >= until_s or found.keys() >= set(keys):
+                return found
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_AGAIN_S)
 
     async def dry_run(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
         """Send a CreateTopics request with validate_only."""

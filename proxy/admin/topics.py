@@ -25,6 +25,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 """Topics in which brokers store their own state; clients' transactions may not write to them."""
 NO_TOPIC_ID = bytes(16)
 NOT_HOSTED = "This server does not host this topic-partition."
+ID_NOT_HOSTED = "This server does not host this topic ID."
 
 _MAX_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")
@@ -175,7 +176,7 @@ def _malformed(key: TopicKey, count: int, known_as: str | None) -> DeletionError
     if count > 1:
         return name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}."
     if known_as is None:
-        return None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+        return None, ErrorCode.UNKNOWN_TOPIC_ID, ID_NOT_HOSTED
     return None
 
 

@@ -127,6 +127,23 @@ async def test_more_partitions_and_deletions_are_paid_for_by_their_number(
     assert 9_000 < refused.throttle_time_ms <= (11 - BURST) / RATE * 1_000
 
 
+async def test_a_topic_that_was_just_created_is_charged(kafka: Broker, topic_name: str) -> None:
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
+        await limit(forwarder, 1_000)
+        for name in (f"{topic_name}-{number}" for number in range(5)):
+            # The broker knows the topic, and its partitions, some milliseconds later.
+            await create(forwarder, name, partitions=1)
+            grown = await grow(forwarder, name, 40)
+            await forward(forwarder, ApiKey.CREATE_TOPICS, create_topics(f"{name}-b", partitions=7))
+            deleted = await delete(forwarder, f"{name}-b")
+            assert outcomes([*grown.results, *deleted.responses]) == [0, 0]
+        await limit(forwarder, None)
+
+    counts = [(event.method, event.count) for event in controller.told("quota_used")]
+    each = [("CreateTopics", 1), ("CreatePartitions", 39), ("CreateTopics", 7), ("DeleteTopics", 7)]
+    assert counts == 5 * each
+
+
 async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_not_charged(
     kafka: Broker, topic_name: str
 ) -> None:

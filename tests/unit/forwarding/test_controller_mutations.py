@@ -122,7 +122,13 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     quota = tokens(5)
     state = types.DeleteTopicsRequest.DeleteTopicState
     request = types.DeleteTopicsRequest(
-        topics=[state(name="a"), state(name=None, topic_id=ID), state(name="gone"), state(name="b")]
+        topics=[
+            state(name="a"),
+            state(name=None, topic_id=ID),
+            state(name="gone"),
+            state(name=None, topic_id=b"g" * 16),
+            state(name="b"),
+        ]
     )
     known: dict[TopicKey, ExistingTopic] = {
         ("a", NO_TOPIC_ID): ExistingTopic("a", b"a" * 16, 2),
@@ -135,10 +141,13 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     assert [(topic.name, bytes(topic.topic_id)) for topic in charged.remaining.topics] == [
         ("a", NO_TOPIC_ID),
         (None, ID),
-        ("gone", NO_TOPIC_ID),
     ]
-    assert reported(charged.failed) == [("b", EXCEEDED)]
-    assert bytes(charged.failed[0].topic_id) == b"b" * 16
+    assert reported(charged.failed) == [
+        ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("b", EXCEEDED),
+    ]
+    assert bytes(charged.failed[-1].topic_id) == b"b" * 16
     assert remaining(quota) == -1
 
 
@@ -165,31 +174,35 @@ def test_a_deletion_of_which_nothing_can_be_paid_is_not_sent_to_the_broker() -> 
 
 
 @pytest.mark.parametrize(
-    ("count", "assigned", "exists", "paid"),
-    [
-        (5, None, True, 3),
-        (5, 3, True, 3),
-        (5, 2, True, 0),
-        (2, None, True, 0),
-        (1, None, True, 0),
-        (5, None, False, 0),
-    ],
-    ids=["more", "assigned", "assigned wrongly", "as many", "fewer", "no such topic"],
+    ("count", "assigned", "paid"),
+    [(5, None, 3), (5, 3, 3), (5, 2, 0), (2, None, 0), (1, None, 0)],
+    ids=["more", "assigned", "assigned wrongly", "as many", "fewer"],
 )
-def test_more_partitions_cost_what_is_added(
-    count: int, assigned: int | None, exists: bool, paid: int
-) -> None:
+def test_more_partitions_cost_what_is_added(count: int, assigned: int | None, paid: int) -> None:
     quota = tokens(10)
     topic = types.CreatePartitionsRequest.CreatePartitionsTopic
     assignment = types.CreatePartitionsRequest.CreatePartitionsAssignment
     assignments = None if assigned is None else [assignment(broker_ids=[1])] * assigned
     request = types.CreatePartitionsRequest(topics=[topic(name="a", count=count, assignments=assignments)])
-    known: dict[TopicKey, ExistingTopic] = {("a", NO_TOPIC_ID): ExistingTopic("a", ID, 2)} if exists else {}
 
-    charged = charge_partitions(request, known, quota, NOW)
+    charged = charge_partitions(request, {("a", NO_TOPIC_ID): ExistingTopic("a", ID, 2)}, quota, NOW)
 
     assert (charged.remaining, charged.failed) == (request, [])
     assert remaining(quota) == 10 - paid
+
+
+def test_a_topic_the_broker_does_not_know_grows_not() -> None:
+    quota = tokens(10)
+    topic = types.CreatePartitionsRequest.CreatePartitionsTopic
+    request = types.CreatePartitionsRequest(topics=[topic(name="new", count=5, assignments=None)])
+
+    charged = charge_partitions(request, {}, quota, NOW)
+
+    assert (charged.remaining, reported(charged.failed)) == (
+        None,
+        [("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+    )
+    assert remaining(quota) == 10
 
 
 def test_more_partitions_than_the_quota_lets_through_are_refused() -> None:
