@@ -75,6 +75,21 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
     assert [event.error_code for event in controller.told("forwarded_received")] == [0, 0, 0]
 
 
+async def test_a_topic_that_was_just_created_gets_an_owner(kafka: Broker, topic_name: str) -> None:
+    names = [f"{topic_name}-{number}" for number in range(5)]
+    codes = []
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
+        for name in names:
+            # The broker knows the topic some milliseconds later.
+            await forward(forwarder, ApiKey.CREATE_TOPICS, creation(name))
+            request = change(name, owner="User:olga")
+            _, altered = await forward(forwarder, ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+            codes.append(altered.responses[0].error_code)
+        owners = [controller.image.topics.owner(name) for name in names]
+
+    assert (codes, owners) == ([0] * 5, ["User:olga"] * 5)
+
+
 async def test_the_log_is_read_again_with_its_owners(kafka: Broker, topic_name: str) -> None:
     orders = f"{topic_name}-orders"
     async with a_controller_and_a_forwarder(kafka, topic_name, sections=CREATORS_OWN) as (
