@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.mutations import Charge
 from forwarding.controller.policy import DryRunResult, Policies
+from forwarding.controller.topic_owner import OwnerAndAcls
 from forwarding.envelope import ForwardedRequest
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Acl
@@ -54,6 +55,11 @@ Seen = TypeVar("Seen", bound=Message, contravariant=True)
 
 class FollowUp(Protocol[Seen]):
     """The records to commit after a broker has carried out its part."""
+
+    @property
+    def changes(self) -> Mapping[str, OwnerAndAcls]:
+        """The owners and ACLs to set, by topic."""
+        ...
 
     def acl_records(self, image: MetadataImage) -> Sequence[Message]:
         """Return the ACL records that there will be if the broker carries out all of its part."""

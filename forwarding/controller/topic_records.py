@@ -9,7 +9,7 @@ broker's metadata can be stale, so a topic has to be missing twice in a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from forwarding.controller.topic_owner import (
@@ -90,6 +90,7 @@ class Deletion:
     """Deleted topics by name, as the image had them at the decision."""
 
     known: Mapping[str, Topic]
+    changes: Mapping[str, OwnerAndAcls] = field(init=False, default_factory=dict)
 
     def acl_records(self, image: MetadataImage) -> list[Message]:
         return []

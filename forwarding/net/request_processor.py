@@ -11,7 +11,7 @@ call at a time. Images are immutable; state of this process changes on the event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -37,6 +37,7 @@ from forwarding.controller.policy import DryRunResult
 from forwarding.controller.records import already_applied, key_of
 from forwarding.controller.signing import LogSigner, state_records
 from forwarding.controller.tokens import expired_tokens
+from forwarding.controller.topic_owner import OwnerAndAcls
 from forwarding.controller.topic_records import DeletedTopics
 from forwarding.envelope import (
     AUTHORIZER_NOT_READY,
@@ -92,6 +93,9 @@ REGAIN_TIMEOUT_MS = 2_000
 NOT_CONTROLLER = RejectedEnvelope(ErrorCode.NOT_CONTROLLER, "not the active controller")
 UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 """The proxy retries after these, here or at another controller: they are counted, not recorded."""
+RIGHTS_CHANGED = (
+    "Rights have changed since the request was decided: its owners and ACLs of topics were not set."
+)
 UNRECORDABLE = "The audit trail of the controller is full: no change can be recorded, so none is made."
 WRITTEN_AGAIN = 200
 """Records of one transaction when a part of the state, or all of it, is written again."""
@@ -385,7 +389,8 @@ class RequestProcessor:
                 if committed is not None:
                     return await self._respond_to_duplicate(decision, committed, forwarded, sender)
                 return await self._commit(decision, forwarded, sender)
-        return await self._send_to_broker(decision, forwarded, sender, image)
+        decide = partial(self._decide, forwarded, sender, existing=existing, tried=tried)
+        return await self._send_to_broker(decision, forwarded, sender, image, decide)
 
     async def _guarded(
         self, decision: Decision, forwarded: ForwardedRequest, sender: Sender, image: MetadataImage
@@ -489,7 +494,9 @@ class RequestProcessor:
         forwarded: ForwardedRequest,
         sender: Sender,
         image: MetadataImage,
+        decide: Callable[[MetadataImage], Verdict],
     ) -> types.EnvelopeResponse:
+        """`decide`: decides the same request on another image than `image`."""
         header = forwarded.header
         timeout_ms = max(getattr(decision.request, "timeout_ms", DEFAULT_BROKER_TIMEOUT_MS), LEAST_TIMEOUT_MS)
         try:
@@ -511,9 +518,16 @@ class RequestProcessor:
             if not self.active:
                 # The broker has made its change. That the topic has no owner is the safe side.
                 return self._reject(NOT_CONTROLLER, sender)
-            records = await self._thread.run(
-                partial(decision.follow_up.records, response, self._loader.image, topic_ids)
-            )
+            newest = self._loader.image
+            records = await self._thread.run(partial(decision.follow_up.records, response, newest, topic_ids))
+            if not newest.has_rights_of(image):
+                # Others have been served meanwhile: a right may have been taken away that this needs.
+                again = await self._thread.run(partial(decide, newest))
+                rejected = await self._guarded(again.decision, forwarded, sender, newest)
+                if _grants(rejected) != _grants(decision):
+                    await self._trail.append_all(again.events)
+                    why = partial(_rejected, forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, RIGHTS_CHANGED)
+                    return await self._respond(forwarded, sender, why)
             return await self._commit(ControllerOutcome(records, response), forwarded, sender)
 
     def _resolve_unknown_commit(self) -> None:
@@ -642,6 +656,13 @@ class RequestProcessor:
 
 async def _refuses_nothing(_image: MetadataImage, _records: Sequence[Message]) -> None:
     """Without assertions."""
+
+
+def _grants(decision: Decision) -> Mapping[str, OwnerAndAcls]:
+    """Return the owners and ACLs that a request is to set once a broker has carried it out, by topic."""
+    if not isinstance(decision, SendToBroker) or decision.follow_up is None:
+        return {}
+    return {name: change for name, change in decision.follow_up.changes.items() if change.is_any}
 
 
 def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Callable[[], Message]:
