@@ -84,18 +84,20 @@ class Broker:
         """Return those of the topics that exist, as far as the broker knows them within this time.
 
         Kafka's controller acknowledges a topic before all brokers know it: some milliseconds, on a busy
-        machine more. A slow response is waited for like any other.
+        machine more. Ids have PERHAPS_CREATED_S in any case: clients know them from a creation. A slow
+        response is waited for like any other.
         """
         found: dict[TopicKey, ExistingTopic] = {}
         now_s, pause_s = asyncio.get_running_loop().time, FIRST_PAUSE_S
-        until_s = now_s() + within_s
+        until_s = now_s() + (within_s or PERHAPS_CREATED_S)
+        awaited = set(keys if within_s else [key for key in keys if key[0] is None])
         while True:
             for some in _in_parts([key for key in keys if key not in found]):
                 for topic in await self._topics_of_names([name for name, _ in some if name is not None]):
                     found[topic.name, NO_TOPIC_ID] = topic
                 for topic in await self._topics_of_ids([topic_id for name, topic_id in some if name is None]):
                     found[None, topic.topic_id] = topic
-            if now_s() >= until_s or found.keys() >= set(keys):
+            if now_s() >= until_s or found.keys() >= awaited:
                 return found
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_AGAIN_S)

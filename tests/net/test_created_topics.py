@@ -1,14 +1,23 @@
 """The ids of topics that were just created, which a broker does not know at once."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
+from forwarding.envelope import wrap
 from forwarding.net import broker as requests
 from forwarding.net.broker import Broker
+from proxy.admin.topics import NO_TOPIC_ID, TopicKey
+from proxy.security.principal import serialize
+from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.controllers import endpoint_of
+from tests.support.controllers import ADMIN, endpoint_of
 from tests.support.fake_broker import FakeBroker, Request
+from tests.support.fake_log import FakeTopic
+from tests.support.model_controllers import SENDER, Node
 
 pytestmark = pytest.mark.spec("O11")
 
@@ -26,24 +35,68 @@ class LateBroker:
         self._requests += 1
         known = self._existing if self._requests > 2 else ()
         topic = t.MetadataResponse.MetadataResponseTopic
+        names = {topic_id: name for name, topic_id in IDS.items()}
+        asked = [(each.name or names[bytes(each.topic_id)], each) for each in request.message.topics]
         return t.MetadataResponse(
             topics=[
-                topic(name=each.name, topic_id=IDS[each.name])
-                if each.name in known
+                topic(name=name, topic_id=IDS[name])
+                if name in known
                 else topic(name=each.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for each in request.message.topics
+                for name, each in asked
             ]
         )
 
 
-async def ids_of(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> dict[str, bytes]:
+@asynccontextmanager
+async def before(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> AsyncIterator[Broker]:
     speaks: dict[int, tuple[int, int]] = {ApiKey.API_VERSIONS: (0, 3), ApiKey.METADATA: versions}
     async with FakeBroker({ApiKey.METADATA: late.metadata}, speaks) as fake:
         broker = Broker(endpoint_of(fake.address))
         try:
-            return await broker.created_ids(["orders", "payments"])
+            yield broker
         finally:
             await broker.close()
+
+
+async def ids_of(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> dict[str, bytes]:
+    async with before(late, versions) as broker:
+        return await broker.created_ids(["orders", "payments"])
+
+
+@pytest.mark.parametrize(
+    ("key", "within_s", "found"),
+    [
+        (("orders", NO_TOPIC_ID), 0, False),
+        (("orders", NO_TOPIC_ID), 1, True),
+        ((None, IDS["orders"]), 0, True),
+    ],
+)
+async def test_topics_are_waited_for_that_perhaps_exist(key: TopicKey, within_s: float, found: bool) -> None:
+    async with before(LateBroker("orders")) as broker:
+        assert (key in await broker.existing([key], within_s)) is found
+
+
+@pytest.mark.spec("A6")
+async def test_an_owner_is_set_when_the_broker_knows_the_topic() -> None:
+    request = t.IncrementalAlterConfigsRequest
+    owner = request.AlterableConfig(name="owner", value="User:olga")
+    resource = request.AlterConfigsResource(resource_type=2, resource_name="orders", configs=[owner])
+    envelope = wrap(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        1,
+        "cli",
+        codecs.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1).encode(request(resources=[resource])),
+        principal=serialize(ADMIN),
+        client_address=bytes(4),
+        forward_id="proxy/boot/1",
+    )
+    async with before(LateBroker("orders")) as broker:
+        node = Node(FakeTopic(), lambda: bytes(16), lambda: 1_000, broker)
+        await node.processor.activate()
+        await node.processor.serve(envelope, 1, SENDER)
+
+    assert node.image.topics.owner("orders") == "User:olga"
 
 
 async def test_a_new_topic_is_looked_up_until_the_broker_knows_it() -> None:

@@ -46,10 +46,13 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
         errors.setdefault(name, error)
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
-    def hide(response: types.CreateTopicsResponse) -> None:
+    def finish(response: types.CreateTopicsResponse) -> None:
+        for topic in response.topics:
+            # The broker knows it later.
+            call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         hide_configs(response.topics, shown)
 
-    return _without(errors, CREATE_TOPICS, request, None if shown.issuperset(creatable) else hide)
+    return _without(errors, CREATE_TOPICS, request, finish)
 
 
 def _without(

@@ -197,6 +197,18 @@ def test_an_id_nobody_told_is_asked_for_before_it_is_decided_on() -> None:
     assert [part.error_code for part in told.responses] == [0, ErrorCode.UNKNOWN_TOPIC_ID, DENIED]
 
 
+def test_the_id_of_a_created_topic_is_known() -> None:
+    new = b"1" * 16
+    creator = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC new")
+    result = t.CreateTopicsResponse.CreatableTopicResult(name="new", topic_id=new)
+    creator.for_(creation("new")).told(t.CreateTopicsResponse(topics=[result]))
+
+    deleter = Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC new").where_it_can_ask()
+    deleter.gate.topic_names = creator.gate.topic_names
+
+    assert [topic.topic_id for topic in deleter.for_(delete_topics(new)).forwarded.topics] == [new]
+
+
 def metadata(*topics: tuple[str | None, int]) -> Any:
     topic = t.MetadataResponse.MetadataResponseTopic
     return t.MetadataResponse(topics=[topic(name=name, error_code=code) for name, code in topics])
