@@ -252,6 +252,8 @@ def test_what_names_a_topic_twice_or_not_at_all_is_invalid() -> None:
             state(name="a"),
             state(name="a"),
             state(name="b", topic_id=orders),
+            state(name="b", topic_id=orders),
+            state(name=None),
             state(name=None),
             state(name=None, topic_id=orders),
             state(name=None, topic_id=orders),
@@ -263,6 +265,8 @@ def test_what_names_a_topic_twice_or_not_at_all_is_invalid() -> None:
     assert [(part.name, part.topic_id, part.error_code) for part in answer.responses] == [
         ("a", NO_ID, INVALID),
         ("b", orders, INVALID),
+        ("b", orders, INVALID),
+        (None, NO_ID, INVALID),
         (None, NO_ID, INVALID),
         (None, orders, INVALID),
     ]
