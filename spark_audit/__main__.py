@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import date
 from pathlib import Path
 from threading import Event
@@ -525,7 +525,9 @@ def _say(line: str) -> None:
 
 
 def _warn(why: str) -> None:
-    print(f"penstock audit: {one_line(why)}", file=sys.stderr)
+    # The exit code says it, too: if stderr is a full disk, a traceback would end the job with 1.
+    with suppress(OSError):
+        print(f"penstock audit: {one_line(why)}", file=sys.stderr, flush=True)
 
 
 def _failed(why: str) -> int:

@@ -1,5 +1,9 @@
 """One line of what Spark or its JVM says when it fails, and what to do."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkRuntimeError, StreamingQueryException
@@ -82,3 +86,12 @@ def test_the_line_has_the_innermost_cause_and_what_to_do(error: Exception, line:
 def test_a_store_that_does_not_respond_may_respond_later(cause: str, later: bool) -> None:
     assert is_unreachable(Py4JError(OF_THE_JVM.format(cause))) == later
     assert is_unreachable(Converted("[STREAM_FAILED]", OF_THE_JVM.format(cause))) == later
+
+
+def test_a_failure_that_cannot_be_printed_is_no_finding() -> None:
+    """Standard output and error are often one file, on a disk that is full now."""
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "spark_audit", "sql", "--tables", "t"], stdout=full, stderr=full
+        )
+    assert ended.returncode == 2
