@@ -167,7 +167,7 @@ def reconcile_tables(
         manifest.RECONCILED: manifest.plain_rows(closed),
     }
     # If another job was killed, what it was about to write still counts.
-    before_it = runs.newest.content.get(manifest.INTENDED, {}) if runs.rewriting else {}
+    before_it = runs.proven.content.get(manifest.INTENDED, {}) if runs.rewriting else {}
     state = {manifest.UNFINISHED: RECONCILE, **runs.rewriting, manifest.INTENDED: {**before_it, **intended}}
     begun = manifest.sign(spark, runs, RECONCILE, runs.checked, **state)
     findings.write_findings(spark, out, table, rows, text)

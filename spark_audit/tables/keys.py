@@ -163,7 +163,8 @@ def moment(time_ms: int) -> str:
 
 def digest(text: str, secret: bytes | None) -> str:
     """Return the hash in hex, with the secret if there is one."""
-    message = text.encode()
+    # JSON that somebody has edited may have half of a character.
+    message = text.encode(errors="surrogatepass")
     return sha256(message).hexdigest() if secret is None else hmac.new(secret, message, sha256).hexdigest()
 
 

@@ -65,6 +65,7 @@ from spark_audit.tables.runs import (
     is_summary_due,
     listed_files,
     move_summarized,
+    newest_fitting,
     newest_of,
     read_runs,
     write_run,
@@ -198,9 +199,14 @@ class Manifest:
         return newest_of(self.runs)
 
     @property
+    def proven(self) -> Run:
+        """The newest run that fits. What a later one says, anybody may have written."""
+        return newest_fitting(self.runs)
+
+    @property
     def unfinished(self) -> dict[str, object]:
         """The fields that a run has while another job is unfinished."""
-        return {name: value for name, value in self.newest.content.items() if name in (UNFINISHED, INTENDED)}
+        return {name: value for name, value in self.proven.content.items() if name in (UNFINISHED, INTENDED)}
 
     @property
     def rewriting(self) -> dict[str, object]:
@@ -223,7 +229,8 @@ def check(
     """
     directory = f"{tables.root.rstrip('/')}/runs"
     runs, faults = read_runs(spark, directory, key, whole=whole)
-    then, job, intended = _left_by(next((run for run in reversed(runs) if run.fits), None))
+    said = newest_fitting(runs)
+    then, job, intended = _left_by(said)
     now, more = _as_they_are(spark, tables, Manifest(directory, key, runs, {}, {}, [], then), wanted)
     known = {(fault.check, str(fault.evidence)) for fault in faults}
     faults += [fault for fault in more if (fault.check, str(fault.evidence)) not in known]
@@ -246,18 +253,18 @@ def check(
             signed[name] = _to_sign(name, before, found)
             faults += _differences(name, before, found)
     faults += _batches_ahead(spark, tables, now)
-    if (begun := newest_of(runs).content.get(UNFINISHED)) and begun != RECONCILE:
+    if (begun := said.content.get(UNFINISHED)) and begun != RECONCILE:
         text = f"{begun} has begun to change the tables and has not ended: run {begun} again"
         faults.append(Fault("manifest.unfinished", MEDIUM, text, {"job": begun}))
     return Manifest(directory, key, runs, now, signed, faults, then)
 
 
-def _left_by(run: Run | None) -> tuple[Tree, str | None, Mapping[str, object]]:
+def _left_by(run: Run) -> tuple[Tree, str | None, Mapping[str, object]]:
     """Return the tables as a run has signed them, and the unfinished job.
 
     That is RECONCILE if there is none, None if there is no run. Last, what is INTENDED.
     """
-    if run is None:
+    if not run.number:
         return {}, None, {}
     then: dict[str, Signed] = dict(run.content["tables"])
     for name, each in then.items():
@@ -461,7 +468,7 @@ def expired_before(spark: SparkSession, tables: Tables, manifest: Manifest) -> D
 
     None if a job that rewrites tables was killed: records in its files may have been there before.
     """
-    if manifest.newest.content.get(UNFINISHED, RECONCILE) != RECONCILE:
+    if manifest.proven.content.get(UNFINISHED, RECONCILE) != RECONCILE:
         return None
     return read_state(spark, tables.expired, S.EXPIRED)
 
@@ -475,7 +482,8 @@ def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done
     keys.require_valid(manifest.key, time.time_ns() // 1_000_000)
     signed = {name: _signed(each, each["files"], each.get("closed")) for name, each in tables.items()}
     fields = {"job": job, **done, "tables": signed}
-    run = write_run(spark, manifest.directory, manifest.key, manifest.newest, fields)
+    newest = replace(manifest.newest, content=manifest.proven.content)
+    run = write_run(spark, manifest.directory, manifest.key, newest, fields)
     return replace(manifest, runs=[*manifest.runs, run])
 
 
@@ -500,7 +508,7 @@ def columns_signed(manifest: Manifest) -> list[str]:
     Empty if a job that rewrites tables was killed: its files have records of any age.
     """
     table = manifest.checked.get("audit")
-    is_rewritten = manifest.newest.content.get(UNFINISHED, RECONCILE) != RECONCILE
+    is_rewritten = manifest.proven.content.get(UNFINISHED, RECONCILE) != RECONCILE
     return [column.split()[0] for column in table["columns"]] if table and not is_rewritten else []
 
 
@@ -640,7 +648,7 @@ def output_faults(
     `named_run` is the run that findings.json names. With `unknown_too`, also those that no run wrote. Copy
     of what a run wrote may lie elsewhere. A reconciliation that was killed may have written what it intended.
     """
-    intended: Mapping[str, str] = manifest.newest.content.get(INTENDED, {}).get("outputs", {})
+    intended: Mapping[str, str] = manifest.proven.content.get(INTENDED, {}).get("outputs", {})
     last_run = manifest.newest.number + bool(intended)
     if named_run is not None and named_run > last_run:
         text = (
@@ -700,7 +708,7 @@ def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
     """Return the faults as rows of table `findings`. Their day is that of the newest run."""
     now_ms = time.time_ns() // 1_000_000
     # The clock of a job's host may have been ahead.
-    signed_ms = min(manifest.newest.content.get("time_ms", now_ms), now_ms)
+    signed_ms = min(manifest.proven.content.get("time_ms", now_ms), now_ms)
     day = datetime.fromtimestamp(signed_ms / 1000, UTC).date()
     rows = []
     for fault in (*manifest.faults, *more):

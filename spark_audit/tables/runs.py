@@ -94,7 +94,8 @@ def read_runs(
         runs.append(run)
         link, before = run.link, number
         signed |= _signed_by(run, key)
-    signed_with = newest_of(runs).content.get("signed_with")
+    proven = newest_fitting(runs)
+    signed_with = (proven if proven.number else newest_of(runs)).content.get("signed_with")
     if keys.secret_of(key) is None and signed_with == keys.KEYED:
         raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
     if not isinstance(key, keys.Keys) and signed_with == keys.SIGNED:
@@ -105,6 +106,11 @@ def read_runs(
 def newest_of(runs: Sequence[Run]) -> Run:
     """Return the newest run; one with number 0 if there is none."""
     return runs[-1] if runs else Run(0, _SEED, True, {})
+
+
+def newest_fitting(runs: Sequence[Run]) -> Run:
+    """Return the same of the runs that fit."""
+    return newest_of([run for run in runs if run.fits])
 
 
 def write_run(
@@ -258,7 +264,7 @@ def _run(
     hashed = sha256(text.encode()).hexdigest()
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         return Run(number, link, False, {}, hashed)

@@ -177,20 +177,22 @@ class Stored:
     def reconcile(self, day: str, **judged: Any) -> manifest.Manifest:
         """Judge a day and write its page. Return what it has found."""
         found = manifest.check(NONE, TABLES, self.key, manifest.of_days([day]))
-        state = {manifest.UNFINISHED: runs.RECONCILE, manifest.INTENDED: {"reconciled": [], "outputs": {}}}
+        intended = {"reconciled": [], "outputs": {}}
+        state = {manifest.UNFINISHED: runs.RECONCILE, **found.rewriting, manifest.INTENDED: intended}
         begun = manifest.sign(NONE, found, runs.RECONCILE, found.checked, **state)
         since: Any = self.add("reconciled", day)
         left = manifest.appended(NONE, TABLES, found, "reconciled", since)
         content = {"days": [day], "open": {}, **judged}
         outputs = {f"/out/{day}/findings.json": sha256(str(self.now_ms).encode()).hexdigest()}
-        signed = manifest.sign(NONE, begun, runs.RECONCILE, left, judged=content, outputs=outputs)
+        done = {"judged": content, "outputs": outputs, **found.rewriting}
+        signed = manifest.sign(NONE, begun, runs.RECONCILE, left, **done)
         manifest.summarize(NONE, signed)
         return found
 
     def report(self, day: str) -> None:
         found = manifest.check(NONE, TABLES, self.key, manifest.of_days([day]))
         outputs = {f"/out/{day}/report.html": sha256(str(self.now_ms).encode()).hexdigest()}
-        manifest.sign(NONE, found, "report", found.checked, outputs=outputs)
+        manifest.sign(NONE, found, "report", found.checked, outputs=outputs, **found.unfinished)
 
     def compact(self, day: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Make one file of those of a day."""

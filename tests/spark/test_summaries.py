@@ -159,6 +159,53 @@ def test_what_is_done_to_summaries_is_found_by_each_job(stored: Stored, kind: st
     assert set(stored.found()) >= again & {MISSING, ALTERED}, "also after the next run"
 
 
+OF_NOBODY: dict[str, str] = {
+    "arrays in arrays": "[" * 100_000,
+    "half a character": r'{"run":N,"job":"summarize","follows":"\ud800","link":"%s"}' % ("0" * 64),
+    "a time that is a word": '{"run":N,"job":"reconcile","time_ms":"noon"}',
+    "a time that no calendar has": '{"run":N,"job":"reconcile","time_ms":-1e300}',
+    "what it intends is no object": '{"run":N,"job":"reconcile","unfinished":"reconcile","intended":[7]}',
+    "with a key that the job does not have": '{"run":N,"job":"reconcile","signed_with":"ed25519"}',
+}
+
+
+@pytest.mark.parametrize("form", OF_NOBODY)
+def test_a_run_of_any_content_is_a_finding(stored: Stored, form: str) -> None:
+    number = stored.read()[-1].number + 1
+    stored.present[f"{number:08}.json"] = OF_NOBODY[form].replace("N", str(number))
+
+    found = manifest.check(NONE, TABLES, stored.key)
+
+    assert [row["check"] for row in manifest.findings(found, manifest.output_faults(found, {}))] == [ALTERED]
+    stored.reconcile(DAYS[2])
+    assert stored.found(whole=True) == [ALTERED]
+
+
+def test_the_next_run_signs_nothing_that_an_unsigned_one_says(stored: Stored) -> None:
+    """Somebody without the key says that an `expire` has begun: the tables are not compared until it ends."""
+    newest = stored.read()[-1]
+    said = {"job": manifest.EXPIRE, "tables": {}, manifest.UNFINISHED: manifest.EXPIRE}
+    runs.write_run(NONE, "/t/runs", None, runs.Run(newest.number, newest.link, True, {}), said)
+    stored.reconcile(DAYS[2])
+
+    stored.change("audit", closed_file(stored, "audit"), content="edited")
+    stored.add("expired", DAYS[0])
+
+    assert sorted(stored.found(whole=True)) == [ALTERED, TABLE, TABLE]
+
+
+def test_a_killed_job_is_unfinished_whatever_an_unsigned_run_says(stored: Stored) -> None:
+    found = manifest.check(NONE, TABLES, stored.key)
+    manifest.sign(NONE, found, manifest.EXPIRE, found.signed, **{manifest.UNFINISHED: manifest.EXPIRE})
+    newest = stored.read()[-1]
+    said = {"job": "report", "tables": {}}
+    runs.write_run(NONE, "/t/runs", None, runs.Run(newest.number, newest.link, True, {}), said)
+
+    stored.report(DAYS[2])
+
+    assert sorted(stored.found()) == [ALTERED, "manifest.unfinished"]
+
+
 def test_a_stolen_secret_of_before_makes_no_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody with the HMAC secret that signed the runs before there was a private key."""
     ours = Keys([public_key("auditor", role="run")], SECRET, Signer("auditor", signing_key("auditor")))
