@@ -32,6 +32,7 @@ NEVER_EXPIRED = (
     "quota_changed",
     *S.UNREQUESTED,
 )
+_EXPLAINED = S.struct((S.DATE, S.RECONCILED[S.DATE].dataType), ("explained", S.AUDIT[S.COUNT].dataType))
 _PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
 DAYS_NAMED = 5
 """An error message names at most this many days."""
@@ -294,10 +295,8 @@ def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
 def _unsettled(spark: SparkSession, tables: Tables, days: DataFrame, key: Key) -> dict[date, str]:
     """Return the days whose newest reconciliation lacks records or has open findings, and why."""
     acknowledged = acknowledged_by_day(manifest.runs_of(spark, tables, key))
-    explained = F.lit(0)
-    for day, number in acknowledged.items():
-        explained = F.when(F.col(S.DATE) == F.lit(day), F.lit(number)).otherwise(explained)
-    still_open = F.col("then.findings") - explained
+    explained = F.broadcast(frame_of(spark, acknowledged.items(), _EXPLAINED))
+    still_open = F.col("then.findings") - F.coalesce("explained", F.lit(0))
     why = F.coalesce(
         F.when(F.col("then").isNull(), "never reconciled"),
         F.when(still_open > 0, F.concat(still_open, F.lit(" open finding(s)"))),
@@ -307,6 +306,6 @@ def _unsettled(spark: SparkSession, tables: Tables, days: DataFrame, key: Key) -
             "records arrived after it was reconciled",
         ),
     )
-    joined = _newest(spark, tables, days).where("unexpired > 0")
+    joined = _newest(spark, tables, days).where("unexpired > 0").join(explained, S.DATE, "left")
     open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
     return {row[S.DATE]: row["why"] for row in open_days.select(S.DATE, "why").collect()}

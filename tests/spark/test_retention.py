@@ -1,5 +1,6 @@
 """Old days leave the tables, and are not missed: compaction, expiry, and what reconciliation makes of it."""
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from pyspark.sql import functions as F
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.reconcile.chain import boots, chain, successions
+from spark_audit.reconcile.chain import boots, chain, not_to_sign, successions
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.retention import NEVER_EXPIRED, days_to_reconcile, reconciled_days
+from spark_audit.tables.retention import NEVER_EXPIRED, days_to_reconcile, expire, reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -114,6 +115,23 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     for check in (gaps(audit, expired=expired), chain(audit), boots(successions(audit)), changes(audit, log)):
         assert [row[S.EXPLANATION] for row in check.collect()] == []
     assert not gaps(audit).isEmpty()
+
+
+def test_thousands_of_acknowledged_days_can_expire(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    delta.append_once(table(spark, a_long_trail()[1]), tables.audit, "test", 0)
+    reconciled(spark, tables, findings=1)
+    first = date.fromisoformat("2020-01-01")
+    found = {str(number): str(first + timedelta(days=number)) for number in range(3_000)}
+    runs = manifest.check(spark, tables, None)
+    known = [{"id": id_, "why": "known", "by": "erin"} for id_ in found]
+    judged = {"days": [], "open": found}
+    manifest.sign(spark, runs, "reconcile", runs.signed, judged=judged, acknowledged=known)
+
+    done = expire(spark, tables, date.fromisoformat("2026-11-25"), None, not_to_sign)
+
+    assert done.unsettled == ""
 
 
 def a_week() -> list[Line]:
