@@ -119,7 +119,10 @@ def matches(each: Column, kind: str, name: str) -> Column:
     elif kind == "acl":
         named = (each["name"] == name) | (each["details"]["principal"] == name)
     elif kind == "quota":
-        named = (each["name"] == name) | F.array_contains(F.split(each["name"], "[,=]"), name)
+        # Names may have commas: `user=CN=alice,O=x`.
+        parts = F.split(each["name"], ",(?=(client-id|ip|user)(=|,|$))")
+        of_name = [f"{kind}={name}" for kind in ("client-id", "ip", "user")]
+        named = (each["name"] == name) | F.arrays_overlap(parts, F.array(*map(F.lit, of_name)))
     else:
         named = each["name"] == (name.removeprefix("User:") if kind == "user" else name)
     return named & each["type"].isin(*KINDS[kind])

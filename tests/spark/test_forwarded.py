@@ -743,6 +743,7 @@ MATCHES = {
     "acl:orders": an_object("ACL", "orders"),
     "acl:User:carol": an_object("ACL", "x", details={"principal": "User:carol"}),
     "quota:dave": an_object("QUOTA", "client-id=app,user=dave", "SET"),
+    "quota:CN=erin,O=x": an_object("QUOTA", "client-id,user=CN=erin,O=x", "SET"),
     "config:retention.ms": an_object("TOPIC", "t", "SET_CONFIG", key="retention.ms"),
     "broker:1": an_object("BROKER_LOGGER", "1", "SET_CONFIG", key="kafka", new_value="DEBUG"),
     "token:t1": an_object("TOKEN", "t1"),
