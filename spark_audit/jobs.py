@@ -21,6 +21,7 @@ from spark_audit.ingest.topics import (
     UNCOMMITTED,
     kafka_records,
     require_reachable,
+    require_same_topic,
     topic_ids,
     topic_of,
 )
@@ -263,8 +264,16 @@ def write_page(
 
 
 def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestTopics) -> list[Row]:
-    """Return the findings of reconcile/topics.py. AuditError if no broker is reachable."""
+    """Return the findings of reconcile/topics.py.
+
+    AuditError if no broker is reachable, or if a topic is not the one that ingest has read.
+    """
     require_reachable(topics.bootstrap)
+    for stream, named in ((delta.AUDIT_STREAM, topics.audit), (delta.METADATA_STREAM, topics.metadata)):
+        # Of a topic that was created again, no record is that of a row.
+        if named and topic_of(spark, tables.checkpoint(stream)) is not None:
+            ids = topic_ids(spark, topics.bootstrap, [named], topics.options)
+            require_same_topic(spark, tables.checkpoint(stream), named, ids[named])
     adapt_plans(spark, tables)
     # The positions first and the topics last, so that an ingest may run meanwhile.
     ends = [delta.ends_read(spark, tables, stream) for stream in (delta.AUDIT_STREAM, delta.METADATA_STREAM)]

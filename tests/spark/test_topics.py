@@ -199,6 +199,12 @@ def test_verify_compares_with_the_topics_of_a_broker(
         " are not as the topic has them: they were edited (offsets 1)\n"
     )
 
+    source.delete(source.topics.audit)
+    source.create_again(source.topics.audit)
+    source.send_audit(source.records)
+    assert command_line.main(verify) == 2
+    assert f"topic {source.topics.audit} was deleted and recreated" in capsys.readouterr().err
+
     spark.sql(f"DELETE FROM delta.`{tables.audit}`")
     shutil.rmtree(tables.checkpoint(AUDIT_STREAM))
     assert command_line.main(verify) == 2
