@@ -68,7 +68,9 @@ def check_log(kafka: DataFrame) -> DataFrame:
     decoded = kafka.withColumns({"decoded": decode_row("value"), S.HIDDEN: hide("value")})
     headers = F.filter("headers", lambda header: header["key"] == S.SIGNATURE_HEADER)
     signature = F.col(S.SIGNATURE) if S.SIGNATURE in kafka.columns else F.get(headers, 0)["value"]
-    reason = F.col("decoded.reason").alias(S.REASON)
+    # The log has one partition. Somebody may have added another one, in which offsets begin at 0 again.
+    elsewhere = F.when(F.col("partition") != 0, "in another partition than that of the metadata log")
+    reason = F.coalesce(elsewhere, "decoded.reason").alias(S.REASON)
     return decoded.select(
         *_place(), "key", "value", "decoded", S.HIDDEN, signature.alias(S.SIGNATURE), reason
     )

@@ -513,7 +513,7 @@ def log_end(spark: SparkSession, tables: Tables) -> int | None:
 
     The table does not show it: the log may end with transaction markers, which have no row.
     """
-    return max(ends_read(spark, tables, METADATA_STREAM).values(), default=None)
+    return ends_read(spark, tables, METADATA_STREAM).get("0")
 
 
 def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:

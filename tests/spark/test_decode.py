@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
@@ -110,6 +111,21 @@ def test_log_records_are_decoded_and_what_is_none_goes_to_quarantine(spark: Spar
     ]
     assert (bad[S.KAFKA_OFFSET], bad[S.KAFKA_TOPIC]) == (1, "metadata")
     assert bad[S.REASON].startswith("not a metadata record: ")
+
+
+@pytest.mark.spec("D8")
+def test_records_in_a_second_partition_are_none_of_the_log(spark: SparkSession) -> None:
+    """An administrator of the brokers may add one: its offsets would be those of other records."""
+    value = kraft_bytes.remove_access_control_entry(acl_id(7))
+    rows = kafka_frame(spark, [(b"/acl/7", value)], "metadata")
+    judged = rows.unionByName(rows.withColumn("partition", F.lit(1))).transform(decode.check_log)
+
+    assert [row[S.LOG_OFFSET] for row in judged.transform(decode.log_rows).collect()] == [0]
+    [bad] = judged.transform(decode.quarantine_rows).collect()
+    assert (bad[S.KAFKA_PARTITION], bad[S.REASON]) == (
+        1,
+        "in another partition than that of the metadata log",
+    )
 
 
 def test_dates_are_utc_days(spark: SparkSession) -> None:

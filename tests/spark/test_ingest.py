@@ -129,7 +129,7 @@ def test_the_end_of_the_log_is_read_from_the_last_batch_that_was_done(
         (checkpoint / folder).mkdir(parents=True)
     for batch, end in ((9, 90), (10, 106), (11, 120)):
         (checkpoint / "offsets" / str(batch)).write_text(
-            f'v1\n{{"batchWatermarkMs":0}}\n{{"meta":{{"0":{end}}}}}'
+            f'v1\n{{"batchWatermarkMs":0}}\n{{"meta":{{"0":{end},"1":999}}}}'
         )
     for batch in (9, 10):
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
