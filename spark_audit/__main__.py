@@ -128,8 +128,7 @@ def _ended(arguments: argparse.Namespace) -> int:
         if log is not None:
             with log.open("a", encoding="utf-8") as file:
                 traceback.print_exc(file=file)
-        what = " ".join(f"a defect, or data of another kind: {type(error).__name__}: {error}".split())
-        return _failed(what + (f" (more in {log})" if is_log_of_use else ""))
+        return _failed(reason(error) + (f" (more in {log})" if is_log_of_use else ""))
     finally:
         if log is not None and not is_log_of_use:
             log.unlink(missing_ok=True)

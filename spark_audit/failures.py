@@ -2,7 +2,10 @@
 
 import re
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from spark_audit.tables.files import AuditError
 
 _UNREACHABLE = re.compile(
     r"java\.net\.(Connect|NoRouteToHost|Socket|SocketTimeout|UnknownHost)Exception"
@@ -48,6 +51,8 @@ _WHAT_TO_DO = (
 
 def reason(error: Exception) -> str:
     """Return the message on one line. For an exception of the JVM, that of its innermost cause."""
+    if not isinstance(error, AuditError | OSError | PySparkException | Py4JError):
+        return " ".join(f"a defect, or data of another kind: {type(error).__name__}: {error}".split())
     text = _text(error)
     first, *others = text.strip().splitlines() or [type(error).__name__]
     if first.startswith("An error occurred while calling") or isinstance(error, StreamingQueryException):

@@ -14,8 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, date, datetime, timedelta
 from threading import Event
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -35,8 +33,6 @@ from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
 
 RETAIN_FILES_HOURS = 168
-FAILURES = (AuditError, OSError, PySparkException, Py4JError)
-"""What a job may raise. The streams go on, and the job is repeated."""
 
 
 class _Stopped(Exception):
@@ -138,7 +134,8 @@ class Service(Companion):
             done.result()
         except _Stopped:
             return
-        except FAILURES as error:
+        # Also what a file that somebody has edited may cause: the streams go on, and the job is repeated.
+        except Exception as error:  # noqa: BLE001 - see above
             # An executor that is gone has taken a part of it along.
             self._past.forget()
             self._metrics.failures.inc()
@@ -187,7 +184,7 @@ class Service(Companion):
     def _maintain(self, failure: str, task: Callable[[], None]) -> None:
         try:
             task()
-        except FAILURES as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._metrics.failures.inc()
             self._report(f"{failure}: {self._reason(error)}; trying again tomorrow")
 

@@ -464,13 +464,21 @@ def offsets_read(spark: SparkSession, tables: Tables, stream: str) -> OffsetsRea
 def _offsets_in(spark: SparkSession, file: str) -> tuple[str, dict[str, int]]:
     # A version, for a batch its settings, then one line per source: {"topic": {"partition": offset}}.
     text = read_text(spark, file)
-    try:
+    with _damaged(file, f"has no offsets of a topic: {_RESTORE}"):
         ((topic, partitions),) = json.loads(text.splitlines()[-1]).items()
         return topic, {partition: int(offset) for partition, offset in partitions.items()}
-    except (ValueError, TypeError, AttributeError, IndexError) as error:
-        raise AuditError(
-            f"{file} has no offsets of a topic: restore it, or ingest into new tables"
-        ) from error
+
+
+_RESTORE = "restore it, or ingest into new tables"
+
+
+@contextmanager
+def _damaged(file: str, what: str) -> Iterator[None]:
+    """Raise AuditError if its text is not what ingest has written."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise AuditError(f"{file} {what}") from error
 
 
 def stream_state(spark: SparkSession, tables: Tables, stream: str) -> tuple[str, int | None]:
@@ -479,9 +487,11 @@ def stream_state(spark: SparkSession, tables: Tables, stream: str) -> tuple[str,
     batches = _numbers_in(spark, f"{checkpoint}/offsets")
     if not batches:
         return "", None
-    known = "metadata" in names_in(spark, checkpoint)
-    stream_id = json.loads(read_text(spark, f"{checkpoint}/metadata"))["id"] if known else ""
-    return str(stream_id), max(batches)
+    if "metadata" not in names_in(spark, checkpoint):
+        return "", max(batches)
+    file = f"{checkpoint}/metadata"
+    with _damaged(file, f"has no id of a stream: {_RESTORE}"):
+        return str(json.loads(read_text(spark, file))["id"]), max(batches)
 
 
 def _numbers_in(spark: SparkSession, directory: str) -> list[int]:
@@ -492,8 +502,9 @@ def note_withheld(
     spark: SparkSession, tables: Tables, stream: str, withheld: Mapping[str, Mapping[str, int]]
 ) -> None:
     """Write which offsets of a stream's topic cannot be read while a transaction is open."""
-    if withheld or withheld_offsets(spark, tables, stream):
-        write_text(spark, f"{tables.checkpoint(stream)}/{_WITHHELD}", json.dumps(withheld) + "\n")
+    checkpoint = tables.checkpoint(stream)
+    if withheld or _WITHHELD in names_in(spark, checkpoint):
+        write_text(spark, f"{checkpoint}/{_WITHHELD}", json.dumps(withheld) + "\n")
 
 
 def withheld_offsets(spark: SparkSession, tables: Tables, stream: str) -> dict[str, dict[str, int]]:
@@ -501,8 +512,10 @@ def withheld_offsets(spark: SparkSession, tables: Tables, stream: str) -> dict[s
     checkpoint = tables.checkpoint(stream)
     if _WITHHELD not in names_in(spark, checkpoint):
         return {}
-    found: dict[str, dict[str, int]] = json.loads(read_text(spark, f"{checkpoint}/{_WITHHELD}"))
-    return found
+    file = f"{checkpoint}/{_WITHHELD}"
+    with _damaged(file, "is damaged: run ingest, which writes it again"):
+        noted = json.loads(read_text(spark, file)).items()
+        return {partition: {name: int(each[name]) for name in ("stable", "end")} for partition, each in noted}
 
 
 _WITHHELD = "withheld.json"

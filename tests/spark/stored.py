@@ -177,7 +177,7 @@ class Stored:
     def reconcile(self, day: str, **judged: Any) -> manifest.Manifest:
         """Judge a day and write its page. Return what it has found."""
         found = manifest.check(NONE, TABLES, self.key, manifest.of_days([day]))
-        intended = {"reconciled": [], "outputs": {}}
+        intended: dict[str, object] = {"reconciled": [], "outputs": {}}
         state = {manifest.UNFINISHED: runs.RECONCILE, **found.rewriting, manifest.INTENDED: intended}
         begun = manifest.sign(NONE, found, runs.RECONCILE, found.checked, **state)
         since: Any = self.add("reconciled", day)

@@ -507,6 +507,18 @@ def test_what_was_damaged_is_named(spark: SparkSession, tmp_path: Path) -> None:
         newest.write_text(text, encoding="utf-8")
         with pytest.raises(AuditError, match="offsets/0 has no offsets of a topic"):
             delta.offsets_read(spark, tables, delta.AUDIT_STREAM)
+    for file, text, why in (
+        ("metadata", "{", "has no id of a stream"),
+        ("metadata", "{}", "has no id of a stream"),
+        ("withheld.json", "", "run ingest, which writes it again"),
+        ("withheld.json", '{"0":7}', "run ingest, which writes it again"),
+    ):
+        Path(tables.checkpoint(delta.AUDIT_STREAM), file).write_text(text, encoding="utf-8")
+        read = delta.stream_state if file == "metadata" else delta.withheld_offsets
+        with pytest.raises(AuditError, match=f"{file} .*{why}"):
+            read(spark, tables, delta.AUDIT_STREAM)
+    delta.note_withheld(spark, tables, delta.AUDIT_STREAM, {})
+    assert delta.withheld_offsets(spark, tables, delta.AUDIT_STREAM) == {}
     for document in ("7", "{}", '{"summary":7,"findings":[]}', '{"summary":{"run":"9"},"findings":[]}'):
         (tmp_path / "findings.json").write_text(document, encoding="utf-8")
         with pytest.raises(AuditError, match="was not written by `reconcile`"):

@@ -338,14 +338,15 @@ def test_findings_that_no_run_has_written_are_not_shown_again(spark: SparkSessio
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.spec("D9")
+@pytest.mark.parametrize("failure", [AuditError("the directory of the log is away"), KeyError("a defect")])
 def test_the_service_reads_the_past_again_once_a_day_and_after_a_failure(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     forgot, told = list[str](), list[str]()
     monkeypatch.setattr(Past, "forget", lambda past: forgot.append("all"))
 
     def away() -> None:
-        raise AuditError("the directory of the log is away")
+        raise failure
 
     tables = Tables(str(tmp_path / "tables"))
     service = Service(
@@ -356,7 +357,7 @@ def test_the_service_reads_the_past_again_once_a_day_and_after_a_failure(
     service.while_reading([])
     until(lambda: service.while_reading([]) or told != [])
     assert forgot == ["all"] * 2
-    assert told[0].startswith("reconciliation failed: the directory of the log is away")
+    assert told[0].startswith(f"reconciliation failed: {failure}")
 
     service.while_stopped()
     service.close()

@@ -49,6 +49,7 @@ class Converted(StreamingQueryException):
             "Call: listOffsets: no Kafka broker is reachable",
         ),
         (Py4JError("An error occurred while calling o1.x"), "An error occurred while calling o1.x"),
+        (KeyError("a\nb"), "a defect, or data of another kind: KeyError: 'a\\nb'"),
         (
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port"),
             "before sending its port: Java did not start, or did not find Spark's packages",
