@@ -34,6 +34,8 @@ _LINK = ',"link":"'
 _TAIL = len(_LINK) + len(_SEED) + len('"}')
 _AHEAD_MS = 300_000
 """The clocks of two hosts that run jobs differ by less than this."""
+_NAME = r"(?!0{8})[0-9]{8}\.json|[1-9][0-9]{8,}\.json"
+"""Of the file of a run: its number, which is not 0, with 8 digits or as many as it has."""
 _MOST_RUNS, _MOST_FILES = 12, 1000
 """A summary is due after so many runs, or when a run lists so many files."""
 
@@ -198,7 +200,7 @@ def _place(directory: str, number: int) -> str:
 
 def _numbers(spark: SparkSession, directory: str) -> list[int]:
     names = names_in(spark, directory)
-    return sorted(int(name[:-5]) for name in names if re.fullmatch(r"[0-9]{8,}\.json", name))
+    return sorted(int(name[:-5]) for name in names if re.fullmatch(_NAME, name))
 
 
 def _text(spark: SparkSession, directory: str, number: int) -> str:

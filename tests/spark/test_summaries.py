@@ -181,6 +181,15 @@ def test_a_run_of_any_content_is_a_finding(stored: Stored, form: str) -> None:
     assert stored.found(whole=True) == [ALTERED]
 
 
+def test_a_file_with_another_number_is_no_run(stored: Stored) -> None:
+    stored.archived["00000000.json"] = stored.archived["00000001.json"]
+    assert stored.found(whole=True) == [], "nor does the first run follow from it"
+
+    name = sorted(stored.present)[2]
+    stored.present[f"0{name}"] = stored.present.pop(name)
+    assert set(stored.found()) == {MISSING, ALTERED}, "as if it was removed"
+
+
 def test_the_next_run_signs_nothing_that_an_unsigned_one_says(stored: Stored) -> None:
     """Somebody without the key says that an `expire` has begun: the tables are not compared until it ends."""
     newest = stored.read()[-1]
