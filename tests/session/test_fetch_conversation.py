@@ -221,21 +221,15 @@ def test_an_incremental_fetch_goes_on_in_the_session_that_was_opened_here() -> N
 
 
 @pytest.mark.spec("A7")
-def test_a_session_of_another_connection_is_not_found() -> None:
-    talk = Conversation(*READS)
-
-    talk.asks(FETCH, 12, fetch(session_id=78, session_epoch=1))
-
-    assert talk.heard(FETCH, 12).error_code == NOT_FOUND
-    assert talk.forwarded_bytes() == b""
-
-
-@pytest.mark.spec("A7")
-def test_a_session_cannot_be_widened_by_a_denied_topic() -> None:
+@pytest.mark.parametrize(
+    ("session_id", "topics"),
+    [pytest.param(78, [], id="another connection's"), pytest.param(77, ["secrets"], id="a denied topic")],
+)
+def test_a_session_is_neither_taken_over_nor_widened(session_id: int, topics: list[str]) -> None:
     talk = Conversation(*READS)
     opened(talk, "orders")
 
-    talk.asks(FETCH, 12, fetch("secrets", session_id=77, session_epoch=1))
+    talk.asks(FETCH, 12, fetch(*topics, session_id=session_id, session_epoch=1))
 
     assert talk.heard(FETCH, 12).error_code == NOT_FOUND
     assert talk.forwarded_bytes() == b""

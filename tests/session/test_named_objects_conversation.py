@@ -99,25 +99,23 @@ def test_topics_that_are_all_denied_are_named_though_the_request_has_none_left()
     ]
 
 
-def test_what_the_controller_was_asked_for_is_named_with_its_outcome() -> None:
-    talk = Conversation(f"ALTER {CLUSTER_RIGHT}")
-    result = t.CreateAclsResponse.AclCreationResult
-
-    talk.asks(ApiKey.CREATE_ACLS, 3, allow_request("orders", "bob"))
-    talk.controller_answers(t.CreateAclsResponse(results=[result(error_code=0)]))
-
-    (event,) = talk.told("forwarded")
-    assert named(event) == [("CREATE", "orders", "NONE")]
+CREATED = t.CreateAclsResponse(results=[t.CreateAclsResponse.AclCreationResult(error_code=0)])
 
 
-def test_what_the_controller_did_not_answer_is_named_without_an_outcome() -> None:
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [({"message": CREATED}, "NONE"), ({"error_code": ErrorCode.REQUEST_TIMED_OUT}, None)],
+)
+def test_what_the_controller_was_asked_for_is_named_with_its_outcome(
+    answer: dict[str, Any], outcome: str | None
+) -> None:
     talk = Conversation(f"ALTER {CLUSTER_RIGHT}")
 
     talk.asks(ApiKey.CREATE_ACLS, 3, allow_request("orders", "bob"))
-    talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
+    talk.controller_answers(**answer)
 
     (event,) = talk.told("forwarded")
-    assert named(event) == [("CREATE", "orders", None)]
+    assert named(event) == [("CREATE", "orders", outcome)]
 
 
 def test_a_topic_that_our_controller_creates_for_metadata_is_named_with_the_cause() -> None:

@@ -30,21 +30,20 @@ def counted(talk: Conversation) -> dict[str | None, tuple[int | None, int | None
 
 
 @pytest.mark.parametrize(
-    ("version", "secrets"), [(4, "secrets"), (12, "secrets"), (13, KNOWN_TOPICS["secrets"])]
+    ("api_key", "version", "request_"),
+    [
+        (FETCH, 4, fetch("secrets")),
+        (FETCH, 12, fetch("secrets")),
+        (FETCH, 13, fetch(KNOWN_TOPICS["secrets"])),
+        (PRODUCE, 13, produce(KNOWN_TOPICS["secrets"])),
+    ],
 )
-def test_a_fetch_that_is_denied_as_a_whole_is_told_with_its_error(version: int, secrets: str | bytes) -> None:
-    talk = Conversation("READ TOPIC orders")
+def test_what_is_denied_as_a_whole_is_told_with_its_error(
+    api_key: ApiKey, version: int, request_: Any
+) -> None:
+    talk = Conversation("READ TOPIC orders", "WRITE TOPIC orders")
 
-    talk.asks(FETCH, version, fetch(secrets))
-
-    (event,) = talk.events
-    assert (event.resource_name, event.granted, event.error_code) == ("secrets", False, DENIED)
-
-
-def test_a_produce_request_that_names_topics_by_id_is_told_with_its_error() -> None:
-    talk = Conversation("WRITE TOPIC orders")
-
-    talk.asks(PRODUCE, 13, produce(KNOWN_TOPICS["secrets"]))
+    talk.asks(api_key, version, request_)
 
     (event,) = talk.events
     assert (event.resource_name, event.granted, event.error_code) == ("secrets", False, DENIED)

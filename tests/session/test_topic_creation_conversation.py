@@ -66,48 +66,26 @@ def test_a_topic_that_a_policy_refuses_is_told_as_each_version_can(version: int,
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "at_the_broker", "told"),
     [
-        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, UNKNOWN),
-        (ErrorCode.INVALID_REPLICATION_FACTOR, UNKNOWN),
-        (ErrorCode.REQUEST_TIMED_OUT, UNKNOWN),
-        (DENIED, DENIED),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, UNKNOWN, UNKNOWN),
+        (ErrorCode.INVALID_REPLICATION_FACTOR, UNKNOWN, UNKNOWN),
+        (ErrorCode.REQUEST_TIMED_OUT, UNKNOWN, UNKNOWN),
+        (DENIED, UNKNOWN, DENIED),
+        pytest.param(ErrorCode.TOPIC_ALREADY_EXISTS, 0, 0, id="somebody else has made it meanwhile"),
+        pytest.param(0, UNKNOWN, UNKNOWN, id="the broker has not heard of it yet"),
     ],
 )
-def test_what_may_pass_is_told_as_an_unknown_topic_so_that_the_client_asks_again(
-    code: int, told: int
-) -> None:
+def test_what_may_pass_is_an_unknown_topic_to_the_client(code: int, at_the_broker: int, told: int) -> None:
     talk = talking()
 
     finds_missing(talk, 12, "new")
     talk.controller_answers(made(new=code))
     assert passed_on(talk) == (["new"], False)
-    talk.answers(METADATA, 12, metadata(12, new=UNKNOWN))
+    talk.answers(METADATA, 12, metadata(12, new=at_the_broker))
 
     assert heard(talk, 12) == {"new": told}
     assert talk.mutes == []
-
-
-def test_a_topic_that_somebody_else_has_made_meanwhile_counts_as_made() -> None:
-    talk = talking()
-
-    finds_missing(talk, 12, "new")
-    talk.controller_answers(made(new=ErrorCode.TOPIC_ALREADY_EXISTS))
-    assert passed_on(talk) == (["new"], False)
-    talk.answers(METADATA, 12, metadata(12, new=0))
-
-    assert heard(talk, 12) == {"new": 0}
-
-
-def test_a_topic_that_the_broker_has_not_heard_of_yet_is_unknown_for_now() -> None:
-    talk = talking()
-
-    finds_missing(talk, 12, "new")
-    talk.controller_answers(made(new=0))
-    assert passed_on(talk) == (["new"], False)
-    talk.answers(METADATA, 12, metadata(12, new=UNKNOWN))
-
-    assert heard(talk, 12) == {"new": UNKNOWN}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR])
