@@ -48,47 +48,41 @@ async def _drained(lone: LoneProcess) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_while_it_drains_it_is_not_ready_and_says_how_it_went(tmp_path: Path) -> None:
-    @on_uvloop
-    async def run() -> None:
-        busy = _Busy()
-        async with busy.process(tmp_path, workers=1) as lone:
-            client = await lone.logs_in()
-            client.asks(PRODUCE, 9, produce("orders"))
-            await busy.asked.wait()
+@on_uvloop
+async def test_while_it_drains_it_is_not_ready_and_says_how_it_went(tmp_path: Path) -> None:
+    busy = _Busy()
+    async with busy.process(tmp_path, workers=1) as lone:
+        client = await lone.logs_in()
+        client.asks(PRODUCE, 9, produce("orders"))
+        await busy.asked.wait()
 
-            lone.process.send_signal(signal.SIGTERM)
+        lone.process.send_signal(signal.SIGTERM)
 
-            assert await lone.metric("penstock_draining", lambda value: value == 1) == 1
-            status, page = await asyncio.to_thread(probe.get, lone.http, "/readyz")
-            assert (status, page.splitlines()[0]) == (503, "not ready: draining")
-            busy.answers.set()
-            assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
-            async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-                assert await lone.process.wait() == 0
-        assert '"connections": 1, "cut": 0' in lone.output.read_text(encoding="utf-8")
-
-    run()
+        assert await lone.metric("penstock_draining", lambda value: value == 1) == 1
+        status, page = await asyncio.to_thread(probe.get, lone.http, "/readyz")
+        assert (status, page.splitlines()[0]) == (503, "not ready: draining")
+        busy.answers.set()
+        assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            assert await lone.process.wait() == 0
+    assert '"connections": 1, "cut": 0' in lone.output.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_second_signal_cuts_what_is_in_flight_and_ends_it(tmp_path: Path, workers: int) -> None:
-    @on_uvloop
-    async def run() -> None:
-        busy = _Busy()
-        async with busy.process(tmp_path, workers) as lone:
-            client = await lone.logs_in()
-            client.asks(PRODUCE, 9, produce("orders"))
-            await busy.asked.wait()
-            lone.process.send_signal(signal.SIGTERM)
-            await _drained(lone)
+@on_uvloop
+async def test_a_second_signal_cuts_what_is_in_flight_and_ends_it(tmp_path: Path, workers: int) -> None:
+    busy = _Busy()
+    async with busy.process(tmp_path, workers) as lone:
+        client = await lone.logs_in()
+        client.asks(PRODUCE, 9, produce("orders"))
+        await busy.asked.wait()
+        lone.process.send_signal(signal.SIGTERM)
+        await _drained(lone)
 
-            await asyncio.sleep(1.5 * SAME_S)  # Before that it would count as the same signal.
-            lone.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(1.5 * SAME_S)  # Before that it would count as the same signal.
+        lone.process.send_signal(signal.SIGTERM)
 
-            assert await client.is_cut_off() == b""
-            async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-                assert await lone.process.wait() == 0
-        assert '"cut": 1' in lone.output.read_text(encoding="utf-8")
-
-    run()
+        assert await client.is_cut_off() == b""
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            assert await lone.process.wait() == 0
+    assert '"cut": 1' in lone.output.read_text(encoding="utf-8")

@@ -99,20 +99,16 @@ async def _logs_in_meanwhile(lone: LoneProcess, held: int, settings: dict[str, A
 
 
 @pytest.mark.parametrize(("secure", "held"), [(False, 2), (False, 3), (True, 2), (True, 3), (True, 4)])
-def test_a_login_that_meets_a_drain_is_no_failed_login_to_the_client_nor_to_the_proxy(
+@on_uvloop
+async def test_a_login_that_meets_a_drain_is_no_failed_login_to_the_client_nor_to_the_proxy(
     secure: bool, held: int, tmp_path: Path
 ) -> None:
     """What is held back: SaslHandshake or the token, or under TLS the end of the handshake, or later."""
-
-    @on_uvloop
-    async def run() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            listener, client = _settings(tmp_path, address_of(listening), secure)
-            async with a_lone("proxy", tmp_path, held=[listening], listeners=[listener]) as lone:
-                listening.close()
-                reported = await _logs_in_meanwhile(lone, held, client)
-                assert not {error.code() for error in reported} & FAILED_LOGINS, reported
-                assert len(lone.rows("authentication")) == 1
-                assert lone.rows("authentication_failed") == []
-
-    run()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listener, client = _settings(tmp_path, address_of(listening), secure)
+        async with a_lone("proxy", tmp_path, held=[listening], listeners=[listener]) as lone:
+            listening.close()
+            reported = await _logs_in_meanwhile(lone, held, client)
+            assert not {error.code() for error in reported} & FAILED_LOGINS, reported
+            assert len(lone.rows("authentication")) == 1
+            assert lone.rows("authentication_failed") == []

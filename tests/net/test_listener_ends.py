@@ -1,6 +1,7 @@
 """How connections end, over real sockets: who leaves, who is cut off, what is still delivered, told once."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import fetched, plain_token, produce, sasl
 from tests.support.controllers import acls_request
 from tests.support.edges import (
+    Client,
     a_broker,
     a_fetch_that_is_not_read,
     a_fetch_that_waits,
@@ -21,6 +23,7 @@ from tests.support.edges import (
     an_edge_and_its_broker,
     on_uvloop,
 )
+from tests.support.fake_broker import FakeBroker
 
 PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
 
@@ -39,23 +42,22 @@ async def test_a_client_that_leaves_takes_its_brokers_side_along_and_its_sums_ar
 
 
 @pytest.mark.spec("O6")
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        pytest.param(lambda client, _: client.writer.write_eof(), "client_closed", id="client stops sending"),
+        pytest.param(lambda _, broker: broker.hang_up(), "upstream_closed", id="broker"),
+    ],
+)
 @on_uvloop
-async def test_a_client_that_only_stops_sending_is_let_go_with_its_answers_in_flight() -> None:
-    async with a_fetch_that_waits() as (edge, _broker, client, _waiting):
-        client.writer.write_eof()
-
-        assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["client_closed"]
-
-
-@pytest.mark.spec("O6")
-@on_uvloop
-async def test_a_broker_that_goes_with_requests_in_flight_ends_the_client_once() -> None:
+async def test_one_side_that_ends_with_requests_in_flight_ends_the_client_once(
+    ends: Callable[[Client, FakeBroker], None], reason: str
+) -> None:
     async with a_fetch_that_waits() as (edge, broker, client, _waiting):
-        broker.hang_up()
+        ends(client, broker)
 
         assert await client.is_cut_off() == b""
-        assert await edge.all_gone() == ["upstream_closed"]
+        assert await edge.all_gone() == [reason]
 
 
 @pytest.mark.spec("O6")

@@ -116,27 +116,19 @@ async def test_logins_of_clients_that_left_are_not_checked_and_counted() -> None
         )
 
 
+@pytest.mark.parametrize(
+    "flood",
+    [[(f"name-{number}", ATTACKER) for number in range(50)], [("mallory", "127.0.0.1")] * 30],
+    ids=["from another address", "of another user at the same address"],
+)
 @on_uvloop
-async def test_the_first_login_of_another_address_waits_for_one_check_at_most() -> None:
+async def test_a_flood_delays_others_by_one_check_at_most(flood: list[tuple[str, str]]) -> None:
     users = CountedUsers()
     async with an_edge(a_gate(), "127.0.0.1:1", listener_of(users)) as edge:
-        await flooded(edge, users, 50)
+        for user, host in flood:
+            await begins(edge, user, "wrong", host)
         alice = await begins(edge, "alice", "alice-secret")
-        await edge.until(lambda: waiting(edge) == 50)
-        users.goes_on.set()
-
-        assert await outcome_of(alice) == ErrorCode.NONE
-        assert users.hashed.index("alice") <= 2
-
-
-@on_uvloop
-async def test_another_user_of_the_same_address_waits_for_one_check_at_most() -> None:
-    users = CountedUsers()
-    async with an_edge(a_gate(), "127.0.0.1:1", listener_of(users)) as edge:
-        for _ in range(30):
-            await begins(edge, "mallory", "wrong")
-        alice = await begins(edge, "alice", "alice-secret")
-        await edge.until(lambda: waiting(edge) == 30)
+        await edge.until(lambda: waiting(edge) == len(flood))
         users.goes_on.set()
 
         assert await outcome_of(alice) == ErrorCode.NONE

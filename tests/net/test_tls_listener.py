@@ -145,12 +145,21 @@ async def is_turned_away(edge: Any, client_tls: ssl.SSLContext) -> None:
     assert answered == b""
 
 
+@pytest.mark.parametrize(
+    ("client_auth", "names"),
+    [
+        (REQUIRED, {"alice": "User:alice", "bob": "User:bob"}),
+        (REQUESTED, {None: "User:ANONYMOUS", "alice": "User:alice"}),
+    ],
+)
 @on_uvloop
-async def test_a_client_is_who_its_certificate_says_after_the_mapping_rules(tmp_path: Path) -> None:
+async def test_a_client_is_who_its_certificate_says_after_the_mapping_rules(
+    tmp_path: Path, client_auth: str, names: dict[str | None, str]
+) -> None:
     authority = Authority(tmp_path)
-    async with a_tls_edge(tls_of(authority, client_auth=REQUIRED)) as (edge, _):
-        assert await principal_of(edge, authority.client("alice")) == "User:alice"
-        assert await principal_of(edge, authority.client("bob")) == "User:bob"
+    async with a_tls_edge(tls_of(authority, client_auth=client_auth)) as (edge, _):
+        for name, principal in names.items():
+            assert await principal_of(edge, authority.client(name)) == principal
 
 
 @pytest.mark.spec("A8", "A9")
@@ -178,16 +187,6 @@ async def test_without_rules_it_is_the_whole_distinguished_name(tmp_path: Path) 
 
     assert principal.startswith("User:CN=alice,OU=")
     assert principal.endswith(",O=acme")
-
-
-@on_uvloop
-async def test_a_client_without_a_requested_certificate_is_anonymous(
-    tmp_path: Path,
-) -> None:
-    authority = Authority(tmp_path)
-    async with a_tls_edge(tls_of(authority, client_auth=REQUESTED)) as (edge, _):
-        assert await principal_of(edge, authority.client(None)) == "User:ANONYMOUS"
-        assert await principal_of(edge, authority.client("alice")) == "User:alice"
 
 
 @on_uvloop

@@ -67,23 +67,21 @@ async def send_and_leave(port: int, tls: ssl.SSLContext | None, parts: Sequence[
 @pytest.mark.spec("S8", "O3")
 @pytest.mark.parametrize("size", [1_000, 100_000, 2_000_000])
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
-def test_the_broker_gets_all_that_a_client_sent_before_it_left(tmp_path: Path, tls: bool, size: int) -> None:
+@on_uvloop
+async def test_the_broker_gets_all_that_a_client_sent_before_it_left(
+    tmp_path: Path, tls: bool, size: int
+) -> None:
     records = [bytes([number]) * size for number in range(3)]
     frames = [frame(PRODUCE, 9, produce("orders", acks=0, records=each)) for each in records]
     parts = [part for each in frames for part in (each[:HEAD_BYTES], each[HEAD_BYTES:])]
+    server, trusting = a_server_tls(tmp_path) if tls else (None, None)
+    own = login("penstock", "secret")
+    async with (
+        broker_with_a_slow_login() as broker,
+        an_edge(a_gate(), broker.address, tls=server, login=own) as edge,
+    ):
+        await send_and_leave(edge.port, trusting, parts)
+        await edge.all_gone()
+        await edge.until(lambda: broker.open_connections == 0)
 
-    @on_uvloop
-    async def run() -> None:
-        server, trusting = a_server_tls(tmp_path) if tls else (None, None)
-        own = login("penstock", "secret")
-        async with (
-            broker_with_a_slow_login() as broker,
-            an_edge(a_gate(), broker.address, tls=server, login=own) as edge,
-        ):
-            await send_and_leave(edge.port, trusting, parts)
-            await edge.all_gone()
-            await edge.until(lambda: broker.open_connections == 0)
-
-        assert [records_of(request) for request in broker.received(PRODUCE)] == records
-
-    run()
+    assert [records_of(request) for request in broker.received(PRODUCE)] == records

@@ -151,26 +151,19 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     assert remaining(quota) == -1
 
 
-def test_topics_of_an_old_deletion_are_named_the_old_way() -> None:
+def test_topics_of_an_old_deletion_are_named_the_old_way_if_any_can_be_paid() -> None:
     request = types.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7)
     known: dict[TopicKey, ExistingTopic] = {
         (name, NO_TOPIC_ID): ExistingTopic(name, NO_TOPIC_ID, 1) for name in ("a", "b")
     }
 
     charged = charge_deletion(request, known, tokens(0), NOW)
+    unpaid = charge_deletion(request, known, tokens(-1), NOW)
 
     assert (charged.remaining.topic_names, charged.remaining.timeout_ms) == (["a"], 7)
     assert reported(charged.failed) == [("b", EXCEEDED)]
-
-
-def test_a_deletion_of_which_nothing_can_be_paid_is_not_sent_to_the_broker() -> None:
-    request = types.DeleteTopicsRequest(topic_names=["a"], timeout_ms=7)
-    known: dict[TopicKey, ExistingTopic] = {("a", NO_TOPIC_ID): ExistingTopic("a", NO_TOPIC_ID, 1)}
-
-    charged = charge_deletion(request, known, tokens(-1), NOW)
-
-    assert charged.remaining is None
-    assert reported(charged.failed) == [("a", EXCEEDED)]
+    assert unpaid.remaining is None
+    assert reported(unpaid.failed) == [("a", EXCEEDED), ("b", EXCEEDED)]
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,12 @@ def created(request: Any, principal: Principal = ALICE, **changes: Any) -> Contr
     return outcome(ApiKey.CREATE_DELEGATION_TOKEN, request, principal, **changes)
 
 
-def renewed(
-    period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING
-) -> ControllerOutcome:
+def renewed(period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING) -> Any:
     request = types.RenewDelegationTokenRequest(hmac=SECRET.hmac(now.token_id), renew_period_ms=period_ms)
     return outcome(ApiKey.RENEW_DELEGATION_TOKEN, request, principal, image_of(token_record(now)))
 
 
-def expired(
-    period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING
-) -> ControllerOutcome:
+def expired(period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING) -> Any:
     request = types.ExpireDelegationTokenRequest(
         hmac=SECRET.hmac(now.token_id), expiry_time_period_ms=period_ms
     )
@@ -206,13 +202,23 @@ def test_no_token_is_made_against_the_rules(
 
 @pytest.mark.spec("R9", "E2")
 @pytest.mark.parametrize(
-    ("period_ms", "expiry_ms"), [(-1, NOW_MS + 300), (100, NOW_MS + 100), (999, NOW_MS + 300)]
+    ("change", "response", "period_ms", "expiry_ms"),
+    [
+        (renewed, types.RenewDelegationTokenResponse, -1, NOW_MS + 300),
+        (renewed, types.RenewDelegationTokenResponse, 100, NOW_MS + 100),
+        (renewed, types.RenewDelegationTokenResponse, 999, NOW_MS + 300),
+        (expired, types.ExpireDelegationTokenResponse, 0, NOW_MS),
+        (expired, types.ExpireDelegationTokenResponse, 100, NOW_MS + 100),
+        (expired, types.ExpireDelegationTokenResponse, LONG_MAX, NOW_MS + 400),
+    ],
 )
 @pytest.mark.parametrize("principal", [ALICE, BOB], ids=str)
-def test_owner_and_renewers_renew_a_token(principal: Principal, period_ms: int, expiry_ms: int) -> None:
-    made = renewed(period_ms, principal)
+def test_owner_and_renewers_renew_a_token_and_set_its_end(
+    principal: Principal, change: Any, response: Any, period_ms: int, expiry_ms: int
+) -> None:
+    made = change(period_ms, principal)
 
-    assert made.response == types.RenewDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+    assert made.response == response(expiry_timestamp_ms=expiry_ms)
     assert made.records == (token_record(replace(EXISTING, expiry_timestamp_ms=expiry_ms)),)
 
 
@@ -221,18 +227,6 @@ def test_no_renewal_goes_beyond_the_maximum() -> None:
     late = replace(EXISTING, max_timestamp_ms=NOW_MS + 20)
 
     assert renewed(-1, now=late).response.expiry_timestamp_ms == NOW_MS + 20
-
-
-@pytest.mark.spec("R9", "E2")
-@pytest.mark.parametrize(
-    ("period_ms", "expiry_ms"), [(0, NOW_MS), (100, NOW_MS + 100), (LONG_MAX, NOW_MS + 400)]
-)
-@pytest.mark.parametrize("principal", [ALICE, BOB], ids=str)
-def test_owner_and_renewers_set_a_tokens_end(principal: Principal, period_ms: int, expiry_ms: int) -> None:
-    made = expired(period_ms, principal)
-
-    assert made.response == types.ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
-    assert made.records == (token_record(replace(EXISTING, expiry_timestamp_ms=expiry_ms)),)
 
 
 OVER = replace(EXISTING, expiry_timestamp_ms=NOW_MS - 1)
@@ -277,33 +271,27 @@ def test_a_token_stays_as_it_is_against_the_rules(
 
 
 @pytest.mark.spec("R9")
-@pytest.mark.parametrize("token_hmac", [b"", SECRET.hmac("t-2"), TokenSecret(b"other").hmac("t-1")])
-def test_an_hmac_that_proves_no_token_is_not_found(token_hmac: bytes) -> None:
+@pytest.mark.parametrize(
+    ("token_hmac", "settings", "error_code"),
+    [
+        (b"", ENABLED, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
+        (SECRET.hmac("t-2"), ENABLED, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
+        (TokenSecret(b"other").hmac("t-1"), ENABLED, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
+        (SECRET.hmac("t-1"), TokenSettings(), ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED),
+    ],
+)
+def test_a_token_without_proof_or_a_secret_key_is_not_changed(
+    token_hmac: bytes, settings: TokenSettings, error_code: ErrorCode
+) -> None:
     image = image_of(token_record(EXISTING))
     requests = {
         ApiKey.RENEW_DELEGATION_TOKEN: types.RenewDelegationTokenRequest(hmac=token_hmac),
         ApiKey.EXPIRE_DELEGATION_TOKEN: types.ExpireDelegationTokenRequest(hmac=token_hmac),
     }
 
-    found = [outcome(key, request, image=image).response.error_code for key, request in requests.items()]
+    made = [outcome(key, request, image=image, settings=settings) for key, request in requests.items()]
 
-    assert found == [ErrorCode.DELEGATION_TOKEN_NOT_FOUND] * 2
-
-
-@pytest.mark.spec("R9")
-def test_without_a_secret_key_there_are_no_tokens_to_change() -> None:
-    image = image_of(token_record(EXISTING))
-    requests = {
-        ApiKey.RENEW_DELEGATION_TOKEN: types.RenewDelegationTokenRequest(hmac=SECRET.hmac("t-1")),
-        ApiKey.EXPIRE_DELEGATION_TOKEN: types.ExpireDelegationTokenRequest(hmac=SECRET.hmac("t-1")),
-    }
-
-    told = [
-        outcome(key, request, image=image, settings=TokenSettings()).response.error_code
-        for key, request in requests.items()
-    ]
-
-    assert told == [ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED] * 2
+    assert [each.response.error_code for each in made] == [error_code] * 2
 
 
 @pytest.mark.spec("R10")

@@ -1,5 +1,6 @@
 """Owner and ACLs of a topic at the controller: who may set them, and the records they become."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from proxy.security.principal import ANONYMOUS, Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from tests.support.decisions import ADMIN, ALICE, allowed, decided, require_in_row
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import owned, owner_record
@@ -271,14 +273,25 @@ def test_where_nobody_would_look_at_them_owner_and_acls_are_refused(authorizer: 
         assert (each.follow_up, each.request.topics[0].configs) == (None, [])
 
 
-def test_a_deleted_topic_leaves_its_owner_and_keeps_its_acls() -> None:
-    before = image_of(*owned("orders", "User:alice"), acl_record(1))
+def after_deletion(before: MetadataImage, meanwhile: MetadataImage) -> MetadataImage:
+    """The image when a broker has deleted the topic that `before` has."""
     state, result = types.DeleteTopicsRequest.DeleteTopicState, types.DeleteTopicsResponse
     request = types.DeleteTopicsRequest(topics=[state(name="orders", topic_id=bytes(16))])
     answer = result(responses=[result.DeletableTopicResult(name="orders", topic_id=ID)])
+    decision = decided(ApiKey.DELETE_TOPICS, request, ADMIN, image=before).decision
+    return outcome(decision, answer, meanwhile)[1]
 
-    decision = decided(ApiKey.DELETE_TOPICS, request, image=before).decision
-    _, after = outcome(decision, answer, before)
+
+@pytest.mark.parametrize(
+    "records",
+    [owned("orders", "User:alice"), [owner_record("orders", "User:alice")]],
+    ids=["whole", "the topic's own record was compacted away"],
+)
+def test_a_deleted_topic_leaves_its_owner_and_keeps_its_acls(records: Sequence[Message]) -> None:
+    before = image_of(*records, acl_record(1))
+    assert "orders" in before.topics.by_name
+
+    after = after_deletion(before, before)
 
     assert after.topics == MetadataImage.EMPTY.topics
     assert after.acls is before.acls
@@ -286,15 +299,9 @@ def test_a_deleted_topic_leaves_its_owner_and_keeps_its_acls() -> None:
 
 def test_a_topic_created_again_while_the_old_one_is_deleted_keeps_its_owner() -> None:
     before = image_of(*owned("orders", "User:alice"))
-    state, result = types.DeleteTopicsRequest.DeleteTopicState, types.DeleteTopicsResponse
-    request = types.DeleteTopicsRequest(topics=[state(name="orders", topic_id=bytes(16))])
-    decision = decided(ApiKey.DELETE_TOPICS, request, image=before).decision
     meanwhile = image_of(*owned("orders", "User:bob", 2), base=before)
 
-    answer = result(responses=[result.DeletableTopicResult(name="orders", topic_id=ID)])
-    _, after = outcome(decision, answer, meanwhile)
-
-    assert after.topics.owner("orders") == "User:bob"
+    assert after_deletion(before, meanwhile).topics.owner("orders") == "User:bob"
 
 
 def test_a_topic_that_was_deleted_elsewhere_is_forgotten_when_it_was_missing_twice() -> None:
@@ -317,16 +324,3 @@ def test_a_topic_of_which_the_broker_does_not_say_is_left_alone() -> None:
     sweep = DeletedTopics()
 
     assert [sweep.records(image, {}) for _ in range(3)] == [(), (), ()]
-
-
-def test_a_deletion_removes_the_owner_of_a_topic_whose_own_record_was_compacted_away() -> None:
-    before = image_of(owner_record("orders", "User:alice"))
-    state, result = types.DeleteTopicsRequest.DeleteTopicState, types.DeleteTopicsResponse
-    request = types.DeleteTopicsRequest(topics=[state(name="orders", topic_id=bytes(16))])
-    answer = result(responses=[result.DeletableTopicResult(name="orders", topic_id=ID)])
-
-    decision = decided(ApiKey.DELETE_TOPICS, request, ADMIN, before).decision
-    _, after = outcome(decision, answer, before)
-
-    assert "orders" in before.topics.by_name
-    assert after.topics == MetadataImage.EMPTY.topics

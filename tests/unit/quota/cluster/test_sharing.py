@@ -1,5 +1,6 @@
 """Proxies that share a limit, in virtual time: where load is, shares follow; what fails, others make good."""
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -36,8 +37,8 @@ def used_part(world: World, for_ms: int) -> float:
     return world.amount(ALICE, from_ms, world.now_ms) * 1000 / (LIMIT * for_ms)
 
 
-def coordinator_of(world: World, name: NAMES = ALICE) -> Proxy:
-    shard = world.proxies[0].member.shard_of(digest_of(name))
+def coordinator_of(world: World) -> Proxy:
+    shard = world.proxies[0].member.shard_of(digest_of(ALICE))
     (found,) = (proxy for proxy in world.proxies if proxy.alive and shard in proxy.member.coordinated())
     return found
 
@@ -253,42 +254,31 @@ def test_a_separated_proxy_has_its_part_reserved_and_the_sum_stays_within_the_li
     assert shares(world) == pytest.approx([1 / 3] * 3, abs=0.02)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_killed_proxy_gives_its_share_to_the_others_within_five_seconds(seed: int) -> None:
-    world = running(seed=seed)
-    killed = another(world)
-    for proxy in world.proxies:
-        world.offer(proxy.number, ALICE, 3 * LIMIT)
+def kills_another(world: World) -> None:
+    world.kill(another(world).number)
     world.run(5000)
 
-    world.kill(killed.number)
-    world.run(5000)
 
-    assert sum(shares(world)) > 0.95
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_killed_coordinator_gives_its_share_to_the_others_within_five_seconds(seed: int) -> None:
-    world = running(seed=seed)
-    for proxy in world.proxies:
-        world.offer(proxy.number, ALICE, 3 * LIMIT)
-    world.run(5000)
-
+def kills_the_coordinator(world: World) -> None:
     world.kill(coordinator_of(world).number)
     world.run(5000)
 
-    assert sum(shares(world)) > 0.95
+
+def stops_another(world: World) -> None:
+    world.stop(another(world).number)
+    world.run(1000)
 
 
-def test_a_stopped_proxy_gives_its_share_to_the_others_in_a_second() -> None:
-    world = running()
-    stopped = another(world)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ends", [kills_another, kills_the_coordinator, stops_another])
+def test_a_proxy_that_ends_gives_its_share_to_the_others(ends: Callable[[World], None], seed: int) -> None:
+    """Within five seconds if it is killed, and in a second if it is stopped."""
+    world = running(seed=seed)
     for proxy in world.proxies:
         world.offer(proxy.number, ALICE, 3 * LIMIT)
     world.run(5000)
 
-    world.stop(stopped.number)
-    world.run(1000)
+    ends(world)
 
     assert sum(shares(world)) > 0.95
 
