@@ -254,8 +254,8 @@ ALL_GONE = f"""{UP}
 @pytest.fixture(scope="module")
 def engine() -> Path:
     if os.environ.get("PENSTOCK_REQUIRE_PROMETHEUS") == "1":
-        return promql.engine()
-    found = promql.installed()
+        return promql.ENGINE.built()
+    found = promql.ENGINE.installed()
     if found is None:
         pytest.skip("Prometheus' engine is not in the cache: `make check-rules` builds it")
     return found

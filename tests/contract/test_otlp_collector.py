@@ -22,8 +22,8 @@ pytestmark = pytest.mark.spec("O12")
 @pytest.fixture(scope="module")
 def program() -> Path:
     if os.environ.get("PENSTOCK_REQUIRE_OTLP"):
-        return otlp_collector.receiver()
-    found = otlp_collector.installed()
+        return otlp_collector.RECEIVER.built()
+    found = otlp_collector.RECEIVER.installed()
     if found is None:
         pytest.skip("the Collector's receiver is not in the cache: make check-otel")
     return found

@@ -14,6 +14,7 @@ import yaml
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.interop.test_oauthbearer import counted
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.run import run
 from tests.lab.cluster.stack import Stack, StackSettings
@@ -268,7 +269,7 @@ async def again(address: str, *logins: KerberosLogin) -> tuple[int, str | None]:
 @pytest.mark.spec("R2", "R5", "R9")
 def test_javas_producer_renews_its_session_under_load_and_no_request_fails(stage: Stage) -> None:
     topic = stage.topic("java-with-tickets")
-    before = counted(stage)
+    before = counted(stage.stack, "GSSAPI")
     run = stage.java("alice", stage.short).run(
         "kafka-producer-perf-test",
         *("--topic", topic, "--num-records", "900", "--record-size", "100", "--throughput", "100"),
@@ -276,20 +277,10 @@ def test_javas_producer_renews_its_session_under_load_and_no_request_fails(stage
 
     assert "900 records sent" in run.stdout, run.said
     assert "Exception" not in run.said
-    renewed, failed, killed = (now - then for now, then in zip(counted(stage), before, strict=True))
+    after = counted(stage.stack, "GSSAPI")
+    renewed, failed, killed = (now - then for now, then in zip(after, before, strict=True))
     assert renewed >= 3
     assert (failed, killed) == (0, 0)
-
-
-def counted(stage: Stage) -> tuple[float, float, float]:
-    """Sessions at the listener that were renewed, that failed to be, and that were ended unrenewed."""
-    series = stage.stack.metrics()
-    labels = 'listener="SHORT",mechanism="GSSAPI"'
-    renewed, failed = (
-        series.get(f'penstock_reauthentication_total{{{labels},outcome="{outcome}"}}', 0.0)
-        for outcome in ("successful", "failed")
-    )
-    return renewed, failed, series.get('penstock_expired_connections_killed_total{listener="SHORT"}', 0.0)
 
 
 @pytest.mark.spec("R9")

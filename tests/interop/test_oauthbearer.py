@@ -224,7 +224,7 @@ def test_sessions_outlive_their_tokens_many_times_under_load_and_no_request_fail
     path = stage.stack.directory / CLIENT_TOKEN
     load = clients_with_tokens(stage, topic)
     records = int(LOAD_S * 100)
-    before = counted(stage)
+    before = counted(stage.stack)
     with stage.provider.kept_fresh(path, ALICE.name), load.at_work():
         run = java_client(stage, path).run(
             "kafka-producer-perf-test",
@@ -236,16 +236,16 @@ def test_sessions_outlive_their_tokens_many_times_under_load_and_no_request_fail
     assert sorted(load.acknowledged) == sorted(load.read) == list(range(load.sent))
     assert f"{records} records sent" in run.stdout, run.said
     assert "Exception" not in run.said
-    renewed, failed, killed = (now - then for now, then in zip(counted(stage), before, strict=True))
+    renewed, failed, killed = (now - then for now, then in zip(counted(stage.stack), before, strict=True))
     # Five times and more by the producer, the consumer and Java's producer.
     assert renewed >= 3 * 5
     assert (failed, killed) == (0, 0)
 
 
-def counted(stage: Stage) -> tuple[float, float, float]:
+def counted(stack: Stack, mechanism: str = "OAUTHBEARER") -> tuple[float, float, float]:
     """Sessions at the listener that were renewed, that failed to be, and that were ended unrenewed."""
-    series = stage.stack.metrics()
-    labels = 'listener="SHORT",mechanism="OAUTHBEARER"'
+    series = stack.metrics()
+    labels = f'listener="SHORT",mechanism="{mechanism}"'
     renewed, failed = (
         series.get(f'penstock_reauthentication_total{{{labels},outcome="{outcome}"}}', 0.0)
         for outcome in ("successful", "failed")

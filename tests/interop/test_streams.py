@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from tests.lab.bench.process_cost import peak_kib
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, aiokafka_settings
 from tests.support.cluster_admin import ClusterAdmin
@@ -18,11 +19,6 @@ MESSAGE_BYTES = 8 << 20
 MESSAGES = 40
 ALLOWED_GROWTH_KIB = 128 * 1024
 TIMEOUT_S = 120
-
-
-def _peak_kib(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def _forget_peak(pid: int) -> None:
@@ -62,11 +58,11 @@ async def test_a_stream_of_eight_mebibyte_messages_passes_tls_unchanged_in_bound
     cluster_admin.allow_produce(alice, topic)
     cluster_admin.allow_consume(alice, topic, topic)
     _forget_peak(stack.proxy.pid)
-    before_kib = _peak_kib(stack.proxy.pid)
+    before_kib = peak_kib(stack.proxy.pid)
 
     async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
         produced = tasks.create_task(_produce(alice, stack, topic))
         consumed = tasks.create_task(_consume(alice, stack, topic))
 
     assert consumed.result() == produced.result()
-    assert _peak_kib(stack.proxy.pid) - before_kib < ALLOWED_GROWTH_KIB
+    assert peak_kib(stack.proxy.pid) - before_kib < ALLOWED_GROWTH_KIB

@@ -11,18 +11,19 @@ import pytest
 from forwarding.net.log import connection_arguments
 from proxy.net.kafka.channel import EndpointSettings, LoginRejected, SaslLogin, sasl_client
 from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenError
-from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
+from tests.support.identity_server import (
+    Asked,
+    Clock,
+    Handler,
+    IdentityServer,
+    answers,
+    identity_server,
+    silent,
+)
 
 pytestmark = pytest.mark.spec("R9", "R10")
 
 SECRET = "the-clients-secret"
-
-
-class Clock:
-    now_ms = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 def told(token: Any = "abc", **more: Any) -> bytes:

@@ -13,19 +13,20 @@ from prometheus_client import CollectorRegistry
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.logins.oauthbearer import EARLY_INTERVAL_MS, JwksEndpoint, JwksFile, JwksMetrics, JwksSettings
 from tests.support.identity_provider import ec, jwks, rsa
-from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
+from tests.support.identity_server import (
+    Asked,
+    Clock,
+    Handler,
+    IdentityServer,
+    answers,
+    identity_server,
+    silent,
+)
 from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("R9")
 
 OLD, NEW = jwks(rsa("rsa-1")), jwks(rsa("rsa-1"), rsa("rsa-2"))
-
-
-class Clock:
-    now_ms = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 class Keys:

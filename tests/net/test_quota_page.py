@@ -1,11 +1,8 @@
 """/quotas and the series by quota-id: who is limited, by which rule, shared by how many; gone when idle."""
 
-import asyncio
 import json
-from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -27,6 +24,7 @@ from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
 from tests.session.conversation import NOW_MS, Conversation, Quotas, gate_with, produce, produced
 from tests.support.metadata_log import quotas_image
+from tests.support.waiting import turns_during
 
 ENTITIES = 5_000
 
@@ -114,17 +112,6 @@ async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path
     list(telemetry.end_idle_quotas(clock[0]))
     assert sum(gate.quotas.drop_idle(clock[0])) == ENTITIES
     assert series() == 0
-
-
-async def turns_during(work: Coroutine[Any, Any, bytes]) -> tuple[bytes, int]:
-    """What comes of it, and how often the loop turned meanwhile."""
-    turns = 0
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(work)
-        while not task.done():
-            await asyncio.sleep(0)
-            turns += 1
-    return task.result(), turns
 
 
 @pytest.mark.spec("Q10", "O2")

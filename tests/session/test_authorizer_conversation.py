@@ -15,6 +15,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, fetch, fetched, gate_with, produce, produced
 from tests.support.office_hours import Closing
+from tests.support.two_sides import allow_request
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 CLOSED_TO_ALICE = {
@@ -100,19 +101,7 @@ def test_a_fetch_session_that_was_opened_before_the_acl_file_changed_has_to_star
         (
             ApiKey.CREATE_ACLS,
             3,
-            t.CreateAclsRequest(
-                creations=[
-                    t.CreateAclsRequest.AclCreation(
-                        resource_type=2,
-                        resource_name="orders",
-                        resource_pattern_type=3,
-                        principal="User:bob",
-                        host="*",
-                        operation=3,
-                        permission_type=3,
-                    )
-                ]
-            ),
+            allow_request("orders", "bob"),
             lambda answer: [result.error_code for result in answer.results],
         ),
     ],

@@ -15,6 +15,7 @@ from proxy.wire.header import encode_request, encode_response
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
 from tests.session.conversation import Conversation, produce, produced
 from tests.support.topic_requests import create_topics
+from tests.support.two_sides import allow_request
 
 API_VERSIONS, PRODUCE, CREATE_TOPICS, CREATE_ACLS = (
     ApiKey.API_VERSIONS,
@@ -30,23 +31,6 @@ def created(*names: str, error_code: int = 0) -> Any:
     response = t.CreateTopicsResponse
     return response(
         topics=[response.CreatableTopicResult(name=name, error_code=error_code) for name in names]
-    )
-
-
-def create_acl() -> Any:
-    request = t.CreateAclsRequest
-    return request(
-        creations=[
-            request.AclCreation(
-                resource_type=2,
-                resource_name="orders",
-                resource_pattern_type=3,
-                principal="User:bob",
-                host="*",
-                operation=3,
-                permission_type=3,
-            )
-        ]
     )
 
 
@@ -121,7 +105,7 @@ def test_the_record_of_a_forward_tells_sizes_and_the_controllers_throttle() -> N
 def test_the_record_of_a_forward_without_an_answer_has_no_size_of_one() -> None:
     talk = Conversation(*ADMIN)
 
-    talk.asks(CREATE_ACLS, ACLS_V, create_acl())
+    talk.asks(CREATE_ACLS, ACLS_V, allow_request("orders", "bob"))
     talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
 
     (event,) = talk.told("forwarded")
@@ -162,7 +146,7 @@ def test_the_record_of_a_forward_tells_the_error_inside_the_envelope_before_ours
 def test_an_error_of_the_controller_becomes_the_error_of_each_part(error: ErrorCode) -> None:
     talk = Conversation(*ADMIN)
 
-    talk.asks(CREATE_ACLS, ACLS_V, create_acl())
+    talk.asks(CREATE_ACLS, ACLS_V, allow_request("orders", "bob"))
     talk.controller_answers(error_code=error)
 
     assert [result.error_code for result in talk.heard(CREATE_ACLS, ACLS_V).results] == [error]
@@ -175,7 +159,7 @@ def test_an_error_of_the_controller_becomes_the_error_of_each_part(error: ErrorC
 def test_a_version_the_controller_no_longer_speaks_closes_after_the_answers_before_it() -> None:
     talk = Conversation(*ADMIN)
     first = talk.asks(PRODUCE, 9, produce("orders"))
-    talk.asks(CREATE_ACLS, ACLS_V, create_acl())
+    talk.asks(CREATE_ACLS, ACLS_V, allow_request("orders", "bob"))
 
     talk.controller_answers(close=True)
     assert talk.closed is None
@@ -221,7 +205,7 @@ def test_a_client_that_the_controller_tells_to_wait_is_not_heard_until_then(deni
 @pytest.mark.spec("E3")
 def test_an_answer_to_a_request_that_the_controller_does_not_have_is_ignored() -> None:
     talk = Conversation(*ADMIN)
-    talk.asks(CREATE_ACLS, ACLS_V, create_acl())
+    talk.asks(CREATE_ACLS, ACLS_V, allow_request("orders", "bob"))
     talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
     talk.heard_bytes()
 

@@ -8,7 +8,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from spark_audit import schema as S
 from tests.spark.oracle import Acl, Answer, Question, decide
@@ -121,6 +121,7 @@ class Process:
 class Trail:
     """One cluster: a controller, its log, and proxies that forward to it."""
 
+    kind_of_process: ClassVar[type[Process]] = Process
     clock: Clock = field(default_factory=Clock)
     log: list[Record] = field(default_factory=list)
     acls: dict[str, Acl] = field(default_factory=dict)
@@ -138,7 +139,7 @@ class Trail:
         self.forwards = 0
 
     def process(self, proxy_id: str, **fields: Any) -> Process:
-        started = Process(proxy_id, self.clock, **fields)
+        started = self.kind_of_process(proxy_id, self.clock, **fields)
         started.start()
         self.processes = [*getattr(self, "processes", []), started]
         return started

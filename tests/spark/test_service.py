@@ -23,7 +23,7 @@ from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import FindingsDocument
-from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
 from tests.spark.frames import audit_frame
 from tests.spark.ingesting import Source, in_tables, log_records
@@ -35,17 +35,6 @@ from tests.support.waiting import until
 MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
 """Of the long form, `make service-kills`; 0 in `make test`."""
 SEED = int(os.environ.get("PENSTOCK_SERVICE_SEED", "1"))
-
-
-@pytest.fixture
-def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
-    """A broker that may be killed."""
-    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
-    try:
-        own.start()
-        yield own
-    finally:
-        own.stop()
 
 
 @pytest.fixture

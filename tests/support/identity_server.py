@@ -10,6 +10,13 @@ from typing import Any
 Handler = Callable[["Asked", asyncio.StreamWriter], Awaitable[None]]
 
 
+class Clock:
+    now_ms = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request as it came."""

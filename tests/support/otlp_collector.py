@@ -3,8 +3,6 @@
 The source is tests/contract/otlp_receiver; a change there builds it anew. `a_collector` runs it.
 """
 
-import fcntl
-import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -12,26 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tests.lab.cluster.kafka import cache_directory
 from tests.lab.cluster.ports import free_addresses
-from tests.support.go_program import build
+from tests.support.go_program import GoProgram
 
-SOURCE = Path(__file__).resolve().parents[1] / "contract" / "otlp_receiver"
-
-
-def installed() -> Path | None:
-    """The program, if the cache has it as the source is now."""
-    program = _program()
-    return program if program.exists() else None
-
-
-def receiver() -> Path:
-    """The program, built if the cache does not have it; SetupError without Go, or if it cannot be built."""
-    cache_directory().mkdir(parents=True, exist_ok=True)
-    # A second process waits, and finds it there.
-    with (cache_directory() / "otlp-receiver.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return installed() or build(SOURCE, _program(), "the Collector's receiver")
+RECEIVER = GoProgram("otlp-receiver", "otlp_receiver", "the Collector's receiver")
 
 
 class Collector:
@@ -74,8 +56,3 @@ def a_collector(program: Path) -> Iterator[Collector]:
             yield Collector(f"http://{address}", process.stdout)
         finally:
             process.stdin.close()
-
-
-def _program() -> Path:
-    source = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
-    return cache_directory() / f"otlp-receiver-{hashlib.sha256(source).hexdigest()[:16]}"

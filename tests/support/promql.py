@@ -4,8 +4,6 @@ The source is tests/contract/alert_rules; a change there builds it anew. `evalua
 `ranges` for the lines of expressions over scraped samples.
 """
 
-import fcntl
-import hashlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -13,25 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.cluster.errors import SetupError
-from tests.lab.cluster.kafka import cache_directory
-from tests.support.go_program import build
+from tests.support.go_program import GoProgram
 
-SOURCE = Path(__file__).resolve().parents[1] / "contract" / "alert_rules"
-
-
-def installed() -> Path | None:
-    """The program, if the cache has it as the source is now."""
-    program = _program()
-    return program if program.exists() else None
-
-
-def engine() -> Path:
-    """The program, built if the cache does not have it; SetupError without Go, or if it cannot be built."""
-    cache_directory().mkdir(parents=True, exist_ok=True)
-    # A second process waits, and finds it there.
-    with (cache_directory() / "alert-rules.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return installed() or build(SOURCE, _program(), "Prometheus' engine")
+ENGINE = GoProgram("alert-rules", "alert_rules", "Prometheus' engine")
 
 
 def evaluate(program: Path, rules: Path, cases: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -72,8 +54,3 @@ def _asked(program: Path, question: Mapping[str, Any]) -> Any:
     if done.returncode != 0:
         raise SetupError(done.stderr)
     return json.loads(done.stdout)
-
-
-def _program() -> Path:
-    source = b"".join(path.read_bytes() for path in sorted(SOURCE.glob("*.*")))
-    return cache_directory() / f"alert-rules-{hashlib.sha256(source).hexdigest()[:16]}"

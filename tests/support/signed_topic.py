@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from forwarding.controller.signing import LogSigner
+from forwarding.controller.signing import LogSigner, state_records
 from forwarding.net.log import log_entries
+from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import LogVerifier, Proof
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.wire.message import Message
+from tests.support.metadata_log import acl_record
 
 TOPIC = "__penstock_metadata"
 KEY = SigningKey(Ed25519PrivateKey.generate())
@@ -39,6 +41,14 @@ class Topic:
         self.verifier = LogVerifier(TOPIC, PublicKeys([self.key.public]), begins=True)
         self._loader = Loader(lambda _image, _changed: None, verifier=self.verifier)
         self._loader.load_until(0)
+
+    @classmethod
+    def begun(cls, added: Acl) -> "Topic":
+        """One whose controller has signed the empty state, and then an ACL."""
+        topic = cls()
+        topic.commits(*state_records(topic.image))
+        topic.commits(acl_record(added))
+        return topic
 
     @property
     def image(self) -> MetadataImage:

@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from proxy.net.runtime.clock import now_ms
+
+Outcome = TypeVar("Outcome")
 
 DEADLINE_S = 60
 _BETWEEN_LOOKS = threading.Event()
@@ -24,3 +27,14 @@ async def turns_until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+
+
+async def turns_during(work: Coroutine[Any, Any, Outcome]) -> tuple[Outcome, int]:
+    """What comes of it, and how often the loop turned meanwhile."""
+    turns = 0
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work)
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+    return task.result(), turns

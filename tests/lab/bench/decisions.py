@@ -18,12 +18,12 @@ from typing import Any
 from uuid import UUID
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
-from proxy.metadata.delta import MetadataDelta
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
 from proxy.wire import types
+from tests.support.images import image_of
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
 ROUNDS = 5
@@ -190,14 +190,14 @@ def measured(case: Case) -> Iterator[Row]:
     records = list(case.records(case.count))
     gc.collect()
     since_s = process_time()
-    image = replayed(MetadataImage.EMPTY, records)
+    image = image_of(*records)
     took_ms = 1e3 * (process_time() - since_s)
     if records:
         yield row(case, "build", "ms", [took_ms])
     if case.shape == "spread":
         yield row(case, "memory", "B/ACL", [held_bytes(records) / len(records)])
     one_more = [record(10_000_000, "orders", "newcomer")]
-    yield row(case, "one record", "us", took_us(lambda: replayed(image, one_more)))
+    yield row(case, "one record", "us", took_us(lambda: image_of(*one_more, base=image)))
     for what, user, topic in case.questions:
         yield row(case, what, "us", took_us(question(image, user, topic)))
 
@@ -205,17 +205,10 @@ def measured(case: Case) -> Iterator[Row]:
 def held_bytes(records: Sequence[Any]) -> int:
     """What an image of them holds; traced, so built once more and slowly."""
     tracemalloc.start()
-    image = replayed(MetadataImage.EMPTY, records)
+    image = image_of(*records)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return held if image.acls.count else 0
-
-
-def replayed(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:
-    delta = MetadataDelta(image)
-    for each in records:
-        delta.replay(each)
-    return delta.apply(image.offset + len(records))
 
 
 def question(image: MetadataImage, user: str, topic: str | None) -> Callable[[], object]:

@@ -12,16 +12,15 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _CPU_CLOCK_OF_A_PROCESS)
 
 
-def resident_kib(pid: int) -> int:
-    """The memory that it holds."""
+def resident_kib(pid: int, line: str = "VmRSS:") -> int:
+    """The memory that it holds, or what another line of its status says."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return next(int(each.split()[1]) for each in lines if each.startswith(line))
 
 
 def peak_kib(pid: int) -> int:
     """The most that it ever held."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return resident_kib(pid, "VmHWM:")
 
 
 def tree(pid: int) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.lab.chaos.running import run_chaos
 from tests.lab.cluster import kafka
+from tests.lab.cluster.saying import say
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,25 +31,20 @@ def main(argv: Sequence[str]) -> int:
             arguments.brokers,
         )
     ledger = outcome.ledger
-    _say(f"faults made: {dict(Counter(outcome.done))}")
-    _say(f"ingests: {outcome.ingests}")
-    _say(
+    say(f"faults made: {dict(Counter(outcome.done))}")
+    say(f"ingests: {outcome.ingests}")
+    say(
         f"told: {len(ledger.changed)} changes, {len(ledger.denied)} denials,"
         f" {ledger.produced} records produced, {ledger.consumed} consumed;"
         f" {outcome.records} audit records in the table"
     )
-    _say(f"compared: {outcome.readings} readings of counters, {len(ledger.counted.asked)} counted requests")
+    say(f"compared: {outcome.readings} readings of counters, {len(ledger.counted.asked)} counted requests")
     for loss in outcome.losses:
-        _say(f"killed: {loss}")
+        say(f"killed: {loss}")
     for fault in outcome.faults:
-        _say(f"FAULT {fault}")
-    _say(f"{len(outcome.faults)} faults")
+        say(f"FAULT {fault}")
+    say(f"{len(outcome.faults)} faults")
     return 1 if outcome.faults else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The scenarios in aiokafka. Started by tests.lab.clients.stage."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,22 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from tests.lab.clients.driver import COUNT, LOOKS, TIMEOUT_S, Work, serve, values
-
-TIMEOUT_MS = TIMEOUT_S * 1000
-
-
-def settings(work: Work) -> dict[str, Any]:
-    login = work.login
-    tls = {"ssl_context": ssl.create_default_context(cafile=login["ca"])} if login["ca"] else {}
-    return {
-        "bootstrap_servers": login["bootstrap"],
-        "security_protocol": login["protocol"],
-        "sasl_mechanism": login["mechanism"],
-        "sasl_plain_username": login["user"],
-        "sasl_plain_password": login["password"],
-        **tls,
-    }
+from tests.lab.clients.driver import COUNT, LOOKS, TIMEOUT_S, Work, python_settings, serve, values
 
 
 @asynccontextmanager
@@ -40,16 +24,16 @@ async def _started(client: Any) -> AsyncIterator[Any]:
 
 
 def admin(work: Work) -> Any:
-    return _started(AIOKafkaAdminClient(**settings(work)))
+    return _started(AIOKafkaAdminClient(**python_settings(work)))
 
 
 def producer(work: Work, **more: Any) -> Any:
-    return _started(AIOKafkaProducer(**settings(work), **more))
+    return _started(AIOKafkaProducer(**python_settings(work), **more))
 
 
 def consumer(work: Work, *topics: str, **more: Any) -> Any:
     chosen = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **more}
-    return _started(AIOKafkaConsumer(*topics, **settings(work), **chosen))
+    return _started(AIOKafkaConsumer(*topics, **python_settings(work), **chosen))
 
 
 async def _until(look: Callable[[], Awaitable[Any]], seen: Callable[[Any], bool]) -> None:

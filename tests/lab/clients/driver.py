@@ -10,6 +10,7 @@ prefix and its name.
 """
 
 import json
+import ssl
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -39,6 +40,20 @@ class Work:
     login: Settings
     name: str
     scenario: Mapping[str, Any]
+
+
+def python_settings(work: Work) -> Settings:
+    """The login as aiokafka and kafka-python take it."""
+    login = work.login
+    tls = {"ssl_context": ssl.create_default_context(cafile=login["ca"])} if login["ca"] else {}
+    return {
+        "bootstrap_servers": login["bootstrap"],
+        "security_protocol": login["protocol"],
+        "sasl_mechanism": login["mechanism"],
+        "sasl_plain_username": login["user"],
+        "sasl_plain_password": login["password"],
+        **tls,
+    }
 
 
 def values(count: int = COUNT) -> list[bytes]:

@@ -3,7 +3,7 @@
 from contextlib import closing
 from typing import Any
 
-from tests.lab.clients.driver import COUNT, Work, until, values
+from tests.lab.clients.driver import COUNT, Work, python_settings, until, values
 from tests.lab.clients.kafka_python_data import (
     a_topic,
     admin,
@@ -11,7 +11,6 @@ from tests.lab.clients.kafka_python_data import (
     consumer,
     deliver,
     kafka,
-    settings,
     take,
 )
 
@@ -44,11 +43,10 @@ def _alter(work: Work, incremental: bool) -> None:
     with client(work) as cluster:
         wanted = admin.ConfigResource(topic, name, {"retention.ms": "86400000"})
         cluster.alter_configs([wanted], incremental=incremental)
-        until(lambda: str(cluster.describe_configs([admin.ConfigResource(topic, name)])), _has_a_day)
-
-
-def _has_a_day(described: str) -> bool:
-    return "86400000" in described
+        until(
+            lambda: str(cluster.describe_configs([admin.ConfigResource(topic, name)])),
+            lambda found: "86400000" in found,
+        )
 
 
 def configs(work: Work) -> None:
@@ -174,7 +172,7 @@ def producers(work: Work) -> None:
 
 def transactions(work: Work) -> None:
     topic, transactional_id = a_topic(work), f"{work.name}-id"
-    chosen = {**settings(work), "transactional_id": transactional_id}
+    chosen = {**python_settings(work), "transactional_id": transactional_id}
     with closing(kafka.KafkaProducer(**chosen)) as producer, client(work) as admin_client:
         producer.init_transactions()
         producer.begin_transaction()

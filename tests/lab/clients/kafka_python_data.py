@@ -1,13 +1,12 @@
 """Producers and consumers of the scenarios in kafka-python. Used by kafka_python_driver."""
 
 import importlib
-import ssl
 import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from tests.lab.clients.driver import COUNT, TIMEOUT_S, Unsupported, Work, until, values
+from tests.lab.clients.driver import COUNT, TIMEOUT_S, Unsupported, Work, python_settings, until, values
 
 # kafka-python reads its schemas, as it is imported, by a call that Python 3.11 calls deprecated.
 with warnings.catch_warnings():
@@ -19,21 +18,8 @@ with warnings.catch_warnings():
 TIMEOUT_MS = TIMEOUT_S * 1000
 
 
-def settings(work: Work) -> dict[str, Any]:
-    login = work.login
-    tls = {"ssl_context": ssl.create_default_context(cafile=login["ca"])} if login["ca"] else {}
-    return {
-        "bootstrap_servers": login["bootstrap"],
-        "security_protocol": login["protocol"],
-        "sasl_mechanism": login["mechanism"],
-        "sasl_plain_username": login["user"],
-        "sasl_plain_password": login["password"],
-        **tls,
-    }
-
-
 def client(work: Work) -> Any:
-    return closing(admin.KafkaAdminClient(**settings(work)))
+    return closing(admin.KafkaAdminClient(**python_settings(work)))
 
 
 def a_topic(work: Work, partitions: int = 1, suffix: str = "") -> str:
@@ -45,7 +31,7 @@ def a_topic(work: Work, partitions: int = 1, suffix: str = "") -> str:
 
 
 def deliver(work: Work, topic: str, partition: int = 0, **more: Any) -> None:
-    with closing(kafka.KafkaProducer(**settings(work), **more)) as producer:
+    with closing(kafka.KafkaProducer(**python_settings(work), **more)) as producer:
         _send(producer, topic, values(), partition)
 
 
@@ -58,7 +44,7 @@ def _send(producer: Any, topic: str, what: list[bytes], partition: int = 0) -> N
 
 def consumer(work: Work, *topics: str, **more: Any) -> Any:
     chosen = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **more}
-    return closing(kafka.KafkaConsumer(*topics, **settings(work), **chosen))
+    return closing(kafka.KafkaConsumer(*topics, **python_settings(work), **chosen))
 
 
 def take(reader: Any, count: int) -> list[Any]:
@@ -133,7 +119,8 @@ def _polled(*members: Any) -> list[int]:
 
 def transaction(work: Work) -> None:
     topic = a_topic(work)
-    with closing(kafka.KafkaProducer(**settings(work), transactional_id=f"{work.name}-id")) as producer:
+    chosen = {**python_settings(work), "transactional_id": f"{work.name}-id"}
+    with closing(kafka.KafkaProducer(**chosen)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         _send(producer, topic, values())
@@ -156,7 +143,7 @@ def transaction_offsets(work: Work) -> None:
     deliver(work, source)
     with (
         consumer(work, group_id=f"{work.name}-group") as reader,
-        closing(kafka.KafkaProducer(**settings(work), transactional_id=f"{work.name}-id")) as producer,
+        closing(kafka.KafkaProducer(**python_settings(work), transactional_id=f"{work.name}-id")) as producer,
     ):
         reader.subscribe([source])
         taken = take(reader, COUNT)
@@ -176,7 +163,7 @@ def transaction_offsets(work: Work) -> None:
 def denied(work: Work) -> None:
     topic = a_topic(work, suffix="-other")
     # With idempotence all that this client's producer sends after a denied record fails.
-    chosen = {**settings(work), "enable_idempotence": False}
+    chosen = {**python_settings(work), "enable_idempotence": False}
     with closing(kafka.KafkaProducer(**chosen)) as producer, client(work) as cluster:
         producer.send(topic, b"one").get(TIMEOUT_S)
         acts: list[Callable[[], Any]] = [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import kafka
+from tests.lab.cluster.saying import say
 from tests.lab.differential.cases import Case
 from tests.lab.differential.envelopes import at_the_controller
 from tests.lab.differential.planning import plan
@@ -48,11 +49,11 @@ def _run(run: Run, cases: Iterator[Case]) -> list[Result]:
         for case in cases:
             results.append(run.case(case))
             if results[-1].unexplained:
-                _say(str(results[-1]))
+                say(str(results[-1]))
             if len(results) % 100 == 0:
                 sys.stderr.write(f"{len(results)} cases\n")
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
     return results
 
 
@@ -67,21 +68,16 @@ def _report(results: list[Result]) -> int:
     _table("the broker's answers", Counter(kind for result in results for kind in result.answers))
     _table("differences that docs/differences.md explains", rows)
     _table("cases with unexplained differences", Counter(result.case.subject for result in failed))
-    _say(
+    say(
         f"\n{len(results)} cases, {requests.total()} requests: {len(failed)} cases differ without explanation"
     )
     return 1 if failed else 0
 
 
 def _table(title: str, counts: Counter[str]) -> None:
-    _say(f"\n{title}")
+    say(f"\n{title}")
     for name, count in sorted(counts.items()):
-        _say(f"  {count:6} {name}")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+        say(f"  {count:6} {name}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab.cluster import kafka
+from tests.lab.cluster.saying import say
 from tests.lab.hostile import report
 from tests.lab.hostile.attack import Attack, Size, attacks
 from tests.lab.hostile.judging import HELD, Outcome
@@ -33,15 +34,15 @@ def main(argv: Sequence[str]) -> int:
     wanted = [each for each in attacks() if not arguments.only or each.name in arguments.only]
     if arguments.list:
         for each in wanted:
-            _say(f"{each.name} ({each.scene.name})\n    " + each.description.replace("\n", "\n    "))
+            say(f"{each.name} ({each.scene.name})\n    " + each.description.replace("\n", "\n    "))
         return 0
     # Whoever ends us by SIGTERM ends all that we have started too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as directory:
         outcomes = _all(arguments.keep or Path(directory), wanted, Size(long=not arguments.short))
     report.write(outcomes, RESULTS)
-    _say("")
-    _say(report.table(outcomes))
+    say("")
+    say(report.table(outcomes))
     return 1 if any(each.faults for each in outcomes) else 0
 
 
@@ -51,8 +52,8 @@ def _played(stands: Stands, attack: Attack, size: Size) -> Outcome:
     outcome = played(stands, attack, size)
     if not outcome.faults or not all(HELD in fault for fault in outcome.faults):
         return outcome
-    _say(report.details(outcome))
-    _say(f"{attack.name} once more")
+    say(report.details(outcome))
+    say(f"{attack.name} once more")
     return played(stands, attack, size)
 
 
@@ -62,16 +63,11 @@ def _all(directory: Path, wanted: Sequence[Attack], size: Size) -> list[Outcome]
         stands = Stands(place)
         for each in wanted:
             outcomes.append(_played(stands, each, size))
-            _say(report.details(outcomes[-1]))
+            say(report.details(outcomes[-1]))
         for fault in stands.close():
-            _say(f"FAULT {fault}")
+            say(f"FAULT {fault}")
             outcomes[-1].faults.append(fault)
     return outcomes
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
+from tests.lab.cluster.saying import say
 from tests.lab.mutants import covering, making
 from tests.lab.mutants.running import CAUGHT, NOT_COVERED, SURVIVED, TIMED_OUT, Result, run
 
@@ -52,15 +53,15 @@ def main(argv: Sequence[str]) -> int:
         count, mutants = len(arguments.only), [making.mutant(path, int(number)) for path, _, number in named]
     else:
         count, mutants = making.sample(files, arguments.sample, arguments.seed)
-    _say(f"{len(mutants)} of {count} mutants of {len(files)} files; first the tests without any")
+    say(f"{len(mutants)} of {count} mutants of {len(files)} files; first the tests without any")
     try:
         covered = covering.collect(files, arguments.tests, arguments.processes, arguments.directory)
     except covering.TestsFailed as error:
-        _say(str(error))
+        say(str(error))
         return 2
     (control,) = run([making.unchanged(mutants[0])], covered, 1)
     if control.outcome not in (SURVIVED, NOT_COVERED):
-        _say(f"the tests of {mutants[0].path}:{mutants[0].line} without any mutant: {control.outcome}")
+        say(f"the tests of {mutants[0].path}:{mutants[0].line} without any mutant: {control.outcome}")
         return 2
     results, started = list[Result](), perf_counter()
     for result in run(mutants, covered, arguments.processes):
@@ -71,10 +72,10 @@ def main(argv: Sequence[str]) -> int:
 
 def _tell(result: Result, number: int, count: int) -> None:
     mutant = result.mutant
-    _say(f"[{number}/{count}] {result.outcome:11} {mutant.path}:{mutant.line} ({result.tests} tests)")
+    say(f"[{number}/{count}] {result.outcome:11} {mutant.path}:{mutant.line} ({result.tests} tests)")
     if not _caught(result):
         for line in (mutant.name, *mutant.change):
-            _say(f"      {line}")
+            say(f"      {line}")
 
 
 def _caught(result: Result) -> bool:
@@ -111,15 +112,10 @@ def _report(results: Sequence[Result], seed: int, seconds: float, where: Path) -
         "survivors": survivors,
     }
     where.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    _say(f"{caught} of {len(results)} caught ({percent:.1f} %) in {seconds:.0f} s: {where}")
+    say(f"{caught} of {len(results)} caught ({percent:.1f} %) in {seconds:.0f} s: {where}")
     for name, (caught_there, count) in by_package.items():
-        _say(f"  {name:10} {caught_there} of {count}")
+        say(f"  {name:10} {caught_there} of {count}")
     return int(percent < WANTED_PERCENT)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

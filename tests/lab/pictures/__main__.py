@@ -10,13 +10,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from proxy.commands.init import example
 from tests.lab.cluster import kafka
 from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.saying import say_when
 from tests.lab.pictures.drawing import Line, Span, draw, rows
 from tests.lab.pictures.live import run
 from tests.support import promql
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
             span = Span(**json.loads(told.read_text(encoding="utf-8")))
         else:
             with tempfile.TemporaryDirectory() as directory:
-                span = run(Path(directory), kafka.libs(), samples, _say)
+                span = run(Path(directory), kafka.libs(), samples, say_when)
             told.write_text(
                 json.dumps({"start_ms": span.start_ms, "end_ms": span.end_ms, "marks": span.marks}),
                 encoding="utf-8",
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         for file, picture in pictures(samples, span).items():
             PICTURES.mkdir(exist_ok=True)
             (PICTURES / file).write_text(picture, encoding="utf-8")
-            _say(f"docs/pictures/{file}")
+            say_when(f"docs/pictures/{file}")
     except SetupError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -62,7 +62,7 @@ def pictures(samples: Path, span: Span) -> dict[str, str]:
     """By the names of their files."""
     dashboard = json.loads(example("grafana/penstock.json"))
     found = promql.ranges(
-        promql.engine(),
+        promql.ENGINE.built(),
         samples,
         {f"{panel} {target}": expression for panel, target, expression, _ in _targets(dashboard)},
         start_ms=span.start_ms,
@@ -90,11 +90,6 @@ def _targets(dashboard: Mapping[str, Any]) -> list[tuple[int, int, str, str]]:
 
 def _name(legend: str, labels: Mapping[str, str]) -> str:
     return _LABEL.sub(lambda match: labels.get(match[1], ""), legend)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.lab.cluster.saying import say
 from tests.lab.quota_cluster.figures import PATTERNS, traffic, use
 from tests.lab.quota_cluster.plot import plot
 
@@ -27,11 +28,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _uses(most: int) -> None:
-    _say("| proxies | load | used in 30 s | most above the limit | steady after |")
-    _say("|---|---|---|---|---|")
+    say("| proxies | load | used in 30 s | most above the limit | steady after |")
+    say("|---|---|---|---|---|")
     uses = [use(proxies, pattern) for proxies in (3, 50, 1000) if proxies <= most for pattern in PATTERNS]
     for found in uses:
-        _say(
+        say(
             f"| {found.proxies} | {found.pattern} | {found.used:.1%} | {found.most_beyond:.2f} windows"
             f" | {found.converged_s:.0f} s |"
         )
@@ -39,25 +40,20 @@ def _uses(most: int) -> None:
 
 
 def _traffics(most: int) -> None:
-    _say(
+    say(
         "| proxies | quota-ids | records/s | kB/s written | a member reads | a member writes at most"
         " | CPU of a member | leased |"
     )
-    _say("|---|---|---|---|---|---|---|---|")
+    say("|---|---|---|---|---|---|---|---|")
     for proxies, quota_ids in TRAFFICS:
         if proxies <= most:
             found = traffic(proxies, quota_ids)
-            _say(
+            say(
                 f"| {proxies} | {quota_ids:,} | {found.written:,.0f} | {found.written_bytes / 1000:,.0f}"
                 f" | {found.read:,.0f}/s, {found.read_bytes / 1000:,.0f} kB/s"
                 f" | {found.most_written_bytes / 1000:,.1f} kB/s | {found.seconds:.2%}"
                 f" | {found.clustered:.0%} |"
             )
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

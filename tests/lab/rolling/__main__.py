@@ -9,11 +9,11 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster import kafka
 from tests.lab.cluster.release import Release
+from tests.lab.cluster.saying import say_when
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.rolling.clients import KINDS
 from tests.lab.rolling.franz_go import FRANZ_GO
@@ -61,23 +61,18 @@ def main(argv: Sequence[str]) -> int:
         )
         kinds = {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}
         try:
-            stack.start(_say)
+            stack.start(say_when)
             if arguments.upgrade:
-                faults = upgrade(stack, kinds, _say, [*later, Release()])
+                faults = upgrade(stack, kinds, say_when, [*later, Release()])
             else:
-                faults = roll(stack, kinds, _say, plain=arguments.plain)
+                faults = roll(stack, kinds, say_when, plain=arguments.plain)
         finally:
             killed = stack.stop()
     faults += [f"{name} had to be killed" for name in killed]
     for fault in faults:
-        _say(f"FAULT {fault}")
-    _say(f"{len(faults)} faults")
+        say_when(f"FAULT {fault}")
+    say_when(f"{len(faults)} faults")
     return 1 if faults else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import IO
 
 from tests.lab.clients.franz_go import franz_go
 from tests.lab.rolling.clients import FLUSH_S
-from tests.lab.rolling.ledger import PAUSE_S, Ledger
+from tests.lab.rolling.ledger import Ledger
 from tests.lab.rolling.place import Kinds, Place
 
 _RECONNECT = re.compile(r"^\[(?:INFO|WARN)\] (.*?(?:unable to|errored|dial|disconnect|retry)[^;]*)")
@@ -55,7 +55,7 @@ class FranzGo:
             threading.Thread(target=_hear, args=(each.stdout, said))
             for each in (self._producer, self._consumer)
         ]
-        self._sender = threading.Thread(target=self._send)
+        self._sender = threading.Thread(target=self.ledger.send_by, args=[self._producer])
         for thread in (*self._hearing, self._sender):
             thread.start()
 
@@ -93,14 +93,6 @@ class FranzGo:
             process.kill()
             process.wait()
         hearing.join()
-
-    def _send(self) -> None:
-        stream = self._producer.stdin
-        assert stream is not None
-        with stream:
-            while not self.ledger.over.wait(PAUSE_S):
-                stream.write(b"%d\n" % self.ledger.next())
-                stream.flush()
 
 
 def _hear(stream: IO[bytes], said: Mapping[str, Callable[[str], None]]) -> None:

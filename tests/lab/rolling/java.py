@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.lab.cluster.tools import KafkaTools
 from tests.lab.rolling.clients import FLUSH_S
-from tests.lab.rolling.ledger import PAUSE_S, Ledger
+from tests.lab.rolling.ledger import Ledger
 from tests.lab.rolling.place import Kinds, Place
 
 _ERROR = re.compile(r"\bERROR\b|Exception\b")
@@ -37,7 +37,8 @@ class Java:
         with self._log.open("ab") as log:
             self._producer = subprocess.Popen(self._producing, stdin=subprocess.PIPE, stdout=log, stderr=log)
             self._consumer = subprocess.Popen(self._consuming, stdout=subprocess.PIPE, stderr=log)
-        self._sender, self._taker = (threading.Thread(target=each) for each in (self._send, self._take))
+        self._sender = threading.Thread(target=self.ledger.send_by, args=[self._producer])
+        self._taker = threading.Thread(target=self._take)
         self._taker.start()
         self._sender.start()
 
@@ -56,14 +57,6 @@ class Java:
                 self.ledger.failed("log", line)
             elif told := _RECONNECT.search(line):
                 self.ledger.reconnected(told[1].strip())
-
-    def _send(self) -> None:
-        stream = self._producer.stdin
-        assert stream is not None
-        with stream:
-            while not self.ledger.over.wait(PAUSE_S):
-                stream.write(b"%d\n" % self.ledger.next())
-                stream.flush()
 
     def _take(self) -> None:
         assert self._consumer.stdout is not None

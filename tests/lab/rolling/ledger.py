@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from subprocess import Popen
 
 from proxy.net.runtime.clock import now_ms
 
@@ -37,6 +38,15 @@ class Ledger:
         """The number of the next record, which is sent now."""
         self.sent_at_ms.append(now_ms())
         return len(self.sent_at_ms) - 1
+
+    def send_by(self, process: "Popen[bytes]") -> None:
+        """A line of a program's standard input for each record, until nothing more is sent."""
+        stream = process.stdin
+        assert stream is not None
+        with stream:
+            while not self.over.wait(PAUSE_S):
+                stream.write(b"%d\n" % self.next())
+                stream.flush()
 
     def was_acknowledged(self, number: int) -> None:
         self.longest_send_ms = max(self.longest_send_ms, now_ms() - self.sent_at_ms[number])

@@ -10,10 +10,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster import kafka
+from tests.lab.cluster.saying import say_when
 from tests.lab.soak.running import soak
 
 
@@ -28,19 +28,14 @@ def main(argv: Sequence[str]) -> int:
     os.nice(5)
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
-        outcome = soak(place, kafka.libs(), arguments.minutes, arguments.seed, _say)
-    _say(f"{outcome.restarts} restarts, {outcome.ingests} ingests on the way")
-    _say(f"{sum(outcome.events.values())} records in the table: {outcome.events}")
-    _say(f"compared: {outcome.readings} readings of counters, {outcome.counted} counted requests")
+        outcome = soak(place, kafka.libs(), arguments.minutes, arguments.seed, say_when)
+    say_when(f"{outcome.restarts} restarts, {outcome.ingests} ingests on the way")
+    say_when(f"{sum(outcome.events.values())} records in the table: {outcome.events}")
+    say_when(f"compared: {outcome.readings} readings of counters, {outcome.counted} counted requests")
     for fault in outcome.faults:
-        _say(f"FAULT {fault}")
-    _say(f"{len(outcome.faults)} faults")
+        say_when(f"FAULT {fault}")
+    say_when(f"{len(outcome.faults)} faults")
     return 1 if outcome.faults else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

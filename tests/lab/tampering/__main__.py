@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from spark_audit import session
+from tests.lab.cluster.saying import say
 from tests.lab.tampering import matrix, page, sampling
 from tests.support.spark_session import FOR_A_DOZEN_ROWS
 
@@ -25,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
     )
     try:
         if arguments.edits:
-            return sampling.run(spark, arguments.edits, arguments.seed, _say)
-        found = page.texts_of(page.collected(matrix.judged_parts(spark, arguments.parts, _say)))
+            return sampling.run(spark, arguments.edits, arguments.seed, say)
+        found = page.texts_of(page.collected(matrix.judged_parts(spark, arguments.parts, say)))
     finally:
         spark.stop()
     places = {cell.place for cell in found}
@@ -37,13 +38,8 @@ def main(argv: Sequence[str]) -> int:
         return 0
     other = page.differences({cell: text for cell, text in before.items() if cell.place in places}, found)
     for line in other:
-        _say(line)
+        say(line)
     return int(bool(other))
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

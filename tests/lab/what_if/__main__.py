@@ -9,10 +9,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster import kafka
+from tests.lab.cluster.saying import say_when
 from tests.lab.what_if.comparing import Outcome, compared
 from tests.lab.what_if.playing import Say, played, played_with_the_proposal
 
@@ -25,12 +25,12 @@ def main(argv: Sequence[str]) -> int:
     if shutil.which("kcat") is None:
         parser.error("kcat is one of the clients and is not installed: apt-get install kcat")
     with tempfile.TemporaryDirectory() as directory:
-        outcome = tried(arguments.keep or Path(directory), kafka.libs(), arguments.minutes, _say)
-    _say(f"{outcome.compared} rights compared, {outcome.changed} changes predicted,")
-    _say(f"{outcome.cannot_be_said} cannot be said")
-    _say(f"throttled: predicted {outcome.predicted_ms} ms, then {outcome.throttled_ms} ms")
+        outcome = tried(arguments.keep or Path(directory), kafka.libs(), arguments.minutes, say_when)
+    say_when(f"{outcome.compared} rights compared, {outcome.changed} changes predicted,")
+    say_when(f"{outcome.cannot_be_said} cannot be said")
+    say_when(f"throttled: predicted {outcome.predicted_ms} ms, then {outcome.throttled_ms} ms")
     for fault in outcome.faults:
-        _say(f"FAULT {fault}")
+        say_when(f"FAULT {fault}")
     return 1 if outcome.faults else 0
 
 
@@ -38,11 +38,6 @@ def tried(directory: Path, libs: Path, minutes: float, say: Say) -> Outcome:
     """Both runs, one after the other, and the comparison."""
     before, document = played(directory, libs, minutes, say)
     return compared(before, document, played_with_the_proposal(directory, libs, minutes, say))
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

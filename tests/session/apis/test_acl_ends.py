@@ -22,6 +22,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from tests.session.apis.asking import CLUSTER_RIGHT, Asking
 from tests.session.conversation import Conversation
+from tests.support.controllers import acl_creation
 from tests.support.images import acl_record, image_of
 
 pytestmark = pytest.mark.spec("A11")
@@ -33,17 +34,7 @@ MAY_ALTER = f"ALTER {CLUSTER_RIGHT}"
 
 
 def creation(until_ms: int | None = None, **changes: Any) -> Any:
-    fields: dict[str, Any] = {
-        "resource_type": ResourceType.TOPIC,
-        "resource_name": "orders",
-        "resource_pattern_type": PatternType.LITERAL,
-        "principal": "User:bob",
-        "host": "*",
-        "operation": Operation.READ,
-        "permission_type": PermissionType.ALLOW,
-        "unknown_tags": tags_of_end(until_ms),
-    }
-    return t.CreateAclsRequest.AclCreation(**(fields | changes))
+    return acl_creation("orders", "User:bob", **({"unknown_tags": tags_of_end(until_ms)} | changes))
 
 
 def existing(until_ms: int | None, number: int = 900) -> Any:

@@ -16,6 +16,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import ALICE, Asked, Asking
 from tests.support.images import image_of
 from tests.support.metadata_log import token, token_record
+from tests.support.token_requests import token_creation
 
 SECRET = TokenSecret(b"of the cluster")
 ALICE_BY_TOKEN = Principal("User", "alice", token_authenticated=True)
@@ -45,20 +46,6 @@ def asked(
     return asking.for_(request)
 
 
-def creation(*renewers: str, owner: str | None = None) -> Any:
-    request = t.CreateDelegationTokenRequest
-    owner_type, _, owner_name = (owner or ":").partition(":")
-    return request(
-        owner_principal_type=owner_type or None,
-        owner_principal_name=owner_name or None,
-        renewers=[
-            request.CreatableRenewers(principal_type=kind, principal_name=name)
-            for kind, _, name in (renewer.partition(":") for renewer in renewers)
-        ],
-        max_lifetime_ms=-1,
-    )
-
-
 @pytest.mark.spec("R9", "E2", "E3")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_token_of_ones_own_needs_no_right(version: int) -> None:
@@ -83,7 +70,7 @@ def test_a_session_with_groups_gets_no_token_of_its_own() -> None:
 
 @pytest.mark.spec("R9", "O7")
 def test_a_token_for_another_needs_create_tokens_on_that_user() -> None:
-    request = creation("User:carol", owner="User:bob")
+    request = token_creation("User:carol", owner="User:bob")
 
     sent = asked(ApiKey.CREATE_DELEGATION_TOKEN, request, "CREATE_TOKENS USER User:bob")
     refused = asked(ApiKey.CREATE_DELEGATION_TOKEN, request, "CREATE_TOKENS USER User:carol")
@@ -106,8 +93,8 @@ def test_a_token_for_another_needs_create_tokens_on_that_user() -> None:
 @pytest.mark.parametrize(
     ("request_", "error_code"),
     [
-        (creation("User:bob", "Group:x"), ErrorCode.INVALID_PRINCIPAL_TYPE),
-        (creation(owner=":bob"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (token_creation("User:bob", "Group:x"), ErrorCode.INVALID_PRINCIPAL_TYPE),
+        (token_creation(owner=":bob"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_a_token_that_names_no_users_is_refused(request_: Any, error_code: ErrorCode) -> None:
@@ -130,7 +117,7 @@ def test_renewal_and_expiry_are_left_to_the_controller(api_key: ApiKey, request_
 
 
 REQUESTS = {
-    ApiKey.CREATE_DELEGATION_TOKEN: creation(),
+    ApiKey.CREATE_DELEGATION_TOKEN: token_creation(),
     ApiKey.RENEW_DELEGATION_TOKEN: t.RenewDelegationTokenRequest(hmac=SECRET.hmac("mine")),
     ApiKey.EXPIRE_DELEGATION_TOKEN: t.ExpireDelegationTokenRequest(hmac=SECRET.hmac("mine")),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: t.DescribeDelegationTokenRequest(owners=None),
@@ -243,7 +230,7 @@ def test_without_a_secret_key_there_are_no_tokens_to_describe() -> None:
 @pytest.mark.parametrize(
     ("api_key", "request_"),
     [
-        (ApiKey.CREATE_DELEGATION_TOKEN, creation()),
+        (ApiKey.CREATE_DELEGATION_TOKEN, token_creation()),
         (ApiKey.RENEW_DELEGATION_TOKEN, t.RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=1)),
         (ApiKey.EXPIRE_DELEGATION_TOKEN, t.ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=1)),
     ],

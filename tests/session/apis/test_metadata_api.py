@@ -212,12 +212,12 @@ def test_topics_asked_for_by_id_lose_their_name_when_denied(version: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "of_id"),
-    [(10, {"topic_id": b"o" * 16}), (11, {"topic_id": b"o" * 16}), (12, {}), (13, {})],
+    ("version", "topic_id"),
+    [(10, b"o" * 16), (11, b"o" * 16), (12, bytes(16)), (13, bytes(16))],
     ids=["by id in version 10", "by id in version 11", "neither in version 12", "neither in version 13"],
 )
-def test_a_topic_without_what_names_it_is_invalid(version: int, of_id: dict[str, bytes]) -> None:
-    wanted = [t.MetadataRequest.MetadataRequestTopic(name=None, **of_id)]
+def test_a_topic_without_what_names_it_is_invalid(version: int, topic_id: bytes) -> None:
+    wanted = [t.MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id)]
 
     response = asking(version, "DESCRIBE TOPIC *").for_(t.MetadataRequest(topics=wanted)).answer
 

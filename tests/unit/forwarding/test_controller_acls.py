@@ -27,6 +27,7 @@ from proxy.metadata.delta import without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from tests.support.controllers import acl_creation
 from tests.support.images import acl_record, image_of
 
 NOW_MS = 1_700_000_000_000
@@ -37,17 +38,8 @@ def ids() -> Callable[[], bytes]:
     return lambda: next(numbers).to_bytes(16, "big")
 
 
-def creation(**changes: Any) -> Any:
-    fields: dict[str, Any] = {
-        "resource_type": ResourceType.TOPIC,
-        "resource_name": "orders",
-        "resource_pattern_type": PatternType.LITERAL,
-        "principal": "User:alice",
-        "host": "*",
-        "operation": Operation.READ,
-        "permission_type": PermissionType.ALLOW,
-    }
-    return types.CreateAclsRequest.AclCreation(**(fields | changes))
+def creation(resource_name: str = "orders", **changes: Any) -> Any:
+    return acl_creation(resource_name, **changes)
 
 
 def created(image: MetadataImage, *creations: Any) -> ControllerOutcome:

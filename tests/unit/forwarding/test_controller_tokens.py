@@ -17,6 +17,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.support.decisions import ADMIN, ALICE, NOW_MS, decided
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import removed_token_record, token, token_record
+from tests.support.token_requests import token_creation
 
 BOB, CAROL = Principal("User", "bob"), Principal("User", "carol")
 ALICE_BY_TOKEN = Principal("User", "alice", token_authenticated=True)
@@ -32,18 +33,6 @@ EXISTING = token(
     expiry_timestamp_ms=NOW_MS,
     max_timestamp_ms=NOW_MS + 400,
 )
-
-
-def creation(*renewers: str, owner: str | None = None, max_lifetime_ms: int = -1) -> Any:
-    request = types.CreateDelegationTokenRequest
-    owner_type, _, owner_name = (owner or ":").partition(":")
-    parts = [renewer.partition(":") for renewer in renewers]
-    return request(
-        owner_principal_type=owner_type or None,
-        owner_principal_name=owner_name or None,
-        renewers=[request.CreatableRenewers(principal_type=t, principal_name=n) for t, _, n in parts],
-        max_lifetime_ms=max_lifetime_ms,
-    )
 
 
 def outcome(
@@ -76,7 +65,7 @@ def expired(period_ms: int, principal: Principal = ALICE, now: DelegationToken =
 
 @pytest.mark.spec("R9", "E2")
 def test_a_token_is_answered_with_its_hmac_and_recorded_without() -> None:
-    made = created(creation("User:bob", "User:c:d"))
+    made = created(token_creation("User:bob", "User:c:d"))
 
     response = made.response
     assert (response.error_code, response.token_id) == (ErrorCode.NONE, TOKEN_ID)
@@ -129,7 +118,7 @@ def test_who_asked_for_a_token_is_told_by_versions_that_can(version: int, reques
 def test_a_token_is_good_until_the_first_of_its_limits(
     asked_ms: int, settings: TokenSettings, expiry_ms: int, max_ms: int
 ) -> None:
-    response = created(creation(max_lifetime_ms=asked_ms), settings=settings).response
+    response = created(token_creation(max_lifetime_ms=asked_ms), settings=settings).response
 
     assert (response.expiry_timestamp_ms, response.max_timestamp_ms) == (expiry_ms, max_ms)
 
@@ -155,7 +144,7 @@ CREATE_FOR_BOB = image_of(
 def test_a_token_for_another_needs_create_tokens_on_that_user(
     owner: str, image: MetadataImage, error_code: ErrorCode
 ) -> None:
-    made = created(creation(owner=owner), image=image)
+    made = created(token_creation(owner=owner), image=image)
 
     assert made.response.error_code == error_code
     assert len(made.records) == (error_code == ErrorCode.NONE)
@@ -188,7 +177,7 @@ def test_no_token_is_made_against_the_rules(
     error_code: ErrorCode,
     time_ms: int,
 ) -> None:
-    made = created(creation(*renewers), principal, settings=settings)
+    made = created(token_creation(*renewers), principal, settings=settings)
 
     response = made.response
     assert made.records == ()
@@ -319,7 +308,7 @@ def test_what_has_expired_is_removed_a_thousand_at_a_time() -> None:
 def test_a_token_has_so_many_renewers_only(count: int, length: int, error_code: ErrorCode) -> None:
     renewers = [f"User:{number:0{length}}" for number in range(count)]
 
-    made = created(creation(*renewers))
+    made = created(token_creation(*renewers))
 
     assert (made.response.error_code, len(made.records)) == (error_code, int(not error_code))
     assert bool(made.response.hmac) == (not error_code)
@@ -331,8 +320,8 @@ def test_a_principal_may_have_requested_so_many_tokens_only() -> None:
     known = [token_record(replace(EXISTING, token_id=f"t-{number}")) for number in range(1_000)]
     image = image_of(*known)
 
-    assert created(creation(), CAROL, image=image).response.error_code == ErrorCode.POLICY_VIOLATION
-    assert created(creation(), CAROL, image=image).records == ()
-    assert created(creation(), ALICE, image=image).response.error_code == ErrorCode.NONE
+    assert created(token_creation(), CAROL, image=image).response.error_code == ErrorCode.POLICY_VIOLATION
+    assert created(token_creation(), CAROL, image=image).records == ()
+    assert created(token_creation(), ALICE, image=image).response.error_code == ErrorCode.NONE
     fewer = image_of(*known[1:])
-    assert created(creation(), CAROL, image=fewer).response.error_code == ErrorCode.NONE
+    assert created(token_creation(), CAROL, image=fewer).response.error_code == ErrorCode.NONE

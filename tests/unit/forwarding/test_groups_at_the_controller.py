@@ -7,6 +7,7 @@ from proxy.metadata.acl import Operation, PermissionType, ResourceType
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.support.controllers import acl_creation
 from tests.support.decisions import decided
 from tests.support.images import acl_record, image_of
 
@@ -22,15 +23,7 @@ DENY = acl_record(
     operation=Operation.ALL,
     permission_type=PermissionType.DENY,
 )
-CREATION = types.CreateAclsRequest.AclCreation(
-    resource_type=2,
-    resource_name="orders",
-    resource_pattern_type=3,
-    principal="Group:Payments & Billing:eu",
-    host="*",
-    operation=3,
-    permission_type=3,
-)
+CREATION = acl_creation("orders", "Group:Payments & Billing:eu")
 
 
 @pytest.mark.parametrize(

@@ -54,15 +54,8 @@ def reasons(verifier: LogVerifier) -> set[Unsigned]:
     return {reason for found in verifier.unsigned for reason in found.reasons}
 
 
-def begun() -> Topic:
-    topic = Topic()
-    topic.commits(*state_records(topic.image))
-    topic.commits(acl_record(ALICE))
-    return topic
-
-
 def test_what_a_controller_has_signed_is_in_effect_at_once_and_after_a_start() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, _ = follower(topic)
     new = topic.commits(acl_record(EVE), quota_record(QuotaEntity(user=DEFAULT), "producer_byte_rate", 7.0))
 
@@ -101,7 +94,7 @@ def forged_in_each_way() -> dict[str, tuple[Message, bytes | None, Unsigned]]:
 @pytest.mark.parametrize("way", forged_in_each_way())
 def test_what_no_controller_has_signed_is_not_in_effect_and_is_reported(way: str) -> None:
     record, signature, reason = forged_in_each_way()[way]
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, live = follower(topic)
     value = b"\x01\x7f\x00" if "nobody knows" in way else log_entries([acl_record(EVE)])[0].value
     key = b"odd"
@@ -123,7 +116,7 @@ def test_what_no_controller_has_signed_is_not_in_effect_and_is_reported(way: str
     "mark", [types.BeginTransactionRecord(), types.EndTransactionRecord(), types.AbortTransactionRecord()]
 )
 def test_a_mark_that_nobody_has_signed_holds_no_revocation_back(mark: Message) -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, live = follower(topic)
 
     apply(following, topic.has((b"odd", values(mark)[0], None)), topic.end - 1)
@@ -136,7 +129,7 @@ def test_a_mark_that_nobody_has_signed_holds_no_revocation_back(mark: Message) -
 
 def test_a_level_that_nobody_has_signed_takes_no_effect_from_networks() -> None:
     """The state after it has the same digest, so a process that starts saw nothing wrong with the log."""
-    topic, mallory = begun(), acl("orders", principal="User:mallory", host="10.0.0.0/8")
+    topic, mallory = Topic.begun(ALICE), acl("orders", principal="User:mallory", host="10.0.0.0/8")
     topic.has((b"odd", values(types.FeatureLevelRecord(name="metadata.version", feature_level=28))[0], None))
     topic.commits(acl_record(replace(mallory, permission_type=PermissionType.DENY)))
     started, verifier = follower(topic)
@@ -147,7 +140,7 @@ def test_a_level_that_nobody_has_signed_takes_no_effect_from_networks() -> None:
 
 
 def test_a_signed_record_that_is_written_again_brings_nothing_back() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     (made,) = topic.records[-1:]
     topic.commits(removed_acl_record(ALICE))
     following, live = follower(topic)
@@ -161,7 +154,7 @@ def test_a_signed_record_that_is_written_again_brings_nothing_back() -> None:
 
 
 def test_a_copy_that_compaction_keeps_is_old_once_the_controller_has_signed_again() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     (made,) = topic.records[-1:]
     topic.commits(removed_acl_record(ALICE))
     topic.has((made.key, made.value, made.signature))
@@ -175,7 +168,7 @@ def test_a_copy_that_compaction_keeps_is_old_once_the_controller_has_signed_agai
 
 
 def test_a_controller_goes_on_after_a_forged_record_and_followers_with_it() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, _ = follower(topic)
     forged = topic.is_forged(acl_record(EVE))
     apply(following, forged, topic.end - 1)
@@ -187,7 +180,7 @@ def test_a_controller_goes_on_after_a_forged_record_and_followers_with_it() -> N
 
 
 def test_a_compacted_log_is_whole_and_one_that_lacks_a_signed_record_is_not() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     for limit in (1.0, 2.0, 3.0):
         topic.commits(quota_record(QuotaEntity(user="alice"), "producer_byte_rate", limit))
     topic.commits(removed_acl_record(ALICE))
@@ -200,7 +193,7 @@ def test_a_compacted_log_is_whole_and_one_that_lacks_a_signed_record_is_not() ->
 
 
 def test_a_log_that_was_cut_is_not_followed_back() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, _ = follower(topic)
     cut = topic.records[:1]
 
@@ -211,7 +204,7 @@ def test_a_log_that_was_cut_is_not_followed_back() -> None:
 
 
 def test_a_log_that_was_made_anew_and_is_empty_leaves_what_is_in_effect() -> None:
-    following, _ = follower(begun())
+    following, _ = follower(Topic.begun(ALICE))
 
     following.reload_until(0)
 
@@ -292,7 +285,7 @@ def test_all_that_an_image_has_is_in_its_digest_and_is_written_again() -> None:
 
 
 def test_a_digest_does_not_depend_on_what_was_there_before() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.commits(acl_record(EVE))
     topic.commits(removed_acl_record(EVE))
 
@@ -331,7 +324,7 @@ def test_key_files_with_anything_else_are_named(tmp_path: Path) -> None:
 
 
 def test_what_is_not_signed_is_recorded_counted_and_shown_by_readiness() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, verifier = follower(topic)
     events: list[AuditEvent] = []
     report = LogReport(events.append, CollectorRegistry(), verifier)
@@ -364,7 +357,7 @@ def test_a_log_that_nobody_has_signed_blocks_the_process_and_says_why() -> None:
 
 
 def test_a_flood_of_unsigned_records_is_one_report_a_minute_with_their_count() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     following, verifier = follower(topic)
     events: list[AuditEvent] = []
     now_ms = 0
@@ -389,7 +382,7 @@ def test_a_flood_of_unsigned_records_is_one_report_a_minute_with_their_count() -
 
 
 def test_a_process_that_starts_is_not_shown_an_older_end_than_the_one_before_it_saw(tmp_path: Path) -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
 
     def started(records: Sequence[Record], directory: Path = tmp_path, name: str = TOPIC) -> MetadataImage:
         verifier = LogVerifier(TOPIC, PublicKeys([KEY.public]))
@@ -421,7 +414,7 @@ def test_a_controller_that_has_seen_a_signed_log_does_not_begin_an_empty_one() -
 
 
 def test_the_hash_of_a_value_is_enough_to_verify_it_and_that_of_another_is_not() -> None:
-    (record,) = begun().records[-1:]
+    (record,) = Topic.begun(ALICE).records[-1:]
     keys, signature = PublicKeys([KEY.public]), Signature.decode(record.signature)
     assert signature is not None
     hashed = [Hashed(sha256(value).digest()) for value in (record.value, b"another")]

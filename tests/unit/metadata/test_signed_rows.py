@@ -73,19 +73,12 @@ def found(result: VerifiedSignatures) -> list[tuple[int, str]]:
     return [(each.offset, each.reason) for each in result.not_in_effect]
 
 
-def begun() -> Topic:
-    topic = Topic()
-    topic.commits(*state_records(topic.image))
-    topic.commits(acl_record(ALICE))
-    return topic
-
-
 def test_the_tables_have_the_header_that_proxies_read() -> None:
     assert S.SIGNATURE_HEADER == HEADER
 
 
 def test_a_whole_log_is_verified_to_its_end_without_the_secrets_of_its_users() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.commits(BOB, quota_record(QuotaEntity(user="alice"), "producer_byte_rate", 7.0))
     topic.commits(removed_acl_record(ALICE))
 
@@ -99,7 +92,7 @@ def test_a_whole_log_is_verified_to_its_end_without_the_secrets_of_its_users() -
 
 
 def test_each_kind_of_record_without_a_controllers_signature_is_named_as_people_write_it() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.is_forged(acl_record(EVE))
     topic.is_forged(removed_acl_record(ALICE))
     topic.is_forged(quota_record(QuotaEntity(user="alice"), "producer_byte_rate", 7.0))
@@ -123,7 +116,7 @@ def test_each_kind_of_record_without_a_controllers_signature_is_named_as_people_
 
 
 def test_records_that_are_signed_by_others_or_are_copies_are_found_where_they_are() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     made = topic.records[-1]
     stolen = Topic(SigningKey(Ed25519PrivateKey.generate())).commits(acl_record(EVE))[0].signature
     again = topic.has((made.key, made.value, made.signature))
@@ -141,7 +134,7 @@ def test_records_that_are_signed_by_others_or_are_copies_are_found_where_they_ar
 
 
 def test_an_unsigned_record_that_cancels_another_is_found_too() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     forged = topic.is_forged(acl_record(EVE)) + topic.is_forged(removed_acl_record(EVE))
     topic.commits(types.NoOpRecord())
 
@@ -149,7 +142,7 @@ def test_an_unsigned_record_that_cancels_another_is_found_too() -> None:
 
 
 def test_a_record_written_while_a_transaction_is_open_neither_splits_it_nor_counts() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     first, second = topic.commits(acl_record(acl("a")), acl_record(acl("b")))
     signature = Topic(SigningKey(Ed25519PrivateKey.generate())).commits(acl_record(EVE))[0].signature
     forged = replace(topic.is_forged(acl_record(EVE), signature=signature)[0], offset=second.offset)
@@ -164,7 +157,7 @@ def test_a_record_written_while_a_transaction_is_open_neither_splits_it_nor_coun
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_signed_record_that_is_missing_is_noticed_at_the_end(at: int) -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     pair = topic.commits(acl_record(acl("a")), acl_record(acl("b")))
     topic.records.remove(pair[at])
     later = topic.commits(types.NoOpRecord())
@@ -180,7 +173,7 @@ def test_a_signed_record_that_is_missing_is_noticed_at_the_end(at: int) -> None:
 
 
 def test_a_missing_transaction_is_noticed() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.commits(acl_record(EVE))
     topic.records.pop()
     topic.commits(types.NoOpRecord())
@@ -189,7 +182,7 @@ def test_a_missing_transaction_is_noticed() -> None:
 
 
 def test_a_compacted_log_is_whole_and_what_is_forged_in_it_is_found() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     for limit in (1.0, 2.0):
         topic.commits(acl_record(EVE), quota_record(QuotaEntity(user="alice"), "producer_byte_rate", limit))
     topic.commits(removed_acl_record(EVE))
@@ -247,7 +240,7 @@ def test_what_compaction_has_left_of_the_time_before_signatures_is_not_reported(
 
 
 def test_a_log_that_others_have_put_before_the_first_signed_record_does_not_count() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     moved = [replace(each, offset=each.offset + 2) for each in topic.records]
     forged = Record(0, b"forged", log_entries([acl_record(EVE)])[0].value, None)
 
@@ -270,7 +263,7 @@ def test_rows_of_an_earlier_release_are_unverified_and_those_after_them_are_not(
 
 
 def test_columns_that_say_something_else_than_the_record_are_found() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     rows = [row(each) for each in topic.records]
     other = json.dumps(json.loads(rows[-1][S.BODY]) | {"principal": "User:eve"}, sort_keys=True)
     rows[-1] = Row(**(rows[-1].asDict() | {S.BODY: other}))
@@ -279,7 +272,7 @@ def test_columns_that_say_something_else_than_the_record_are_found() -> None:
 
 
 def test_a_changed_number_of_iterations_of_a_hidden_credential_is_found() -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.commits(BOB)
     rows = [row(each) for each in topic.records]
     other = rows[-1][S.BODY].replace("4096", "1")

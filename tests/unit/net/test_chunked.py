@@ -1,13 +1,13 @@
 """Long work in pieces: how long one holds the loop, in CPU time of this thread."""
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from time import thread_time_ns
-from typing import Any
 
 import pytest
 
 from proxy.net.runtime.chunked import SLICE_MS, iterate_in_slices, run_in_slices
+from tests.support.waiting import turns_during
 
 pytestmark = pytest.mark.spec("O8")
 
@@ -21,22 +21,11 @@ def busy(count: int, item_ms: float) -> Generator[int, None, None]:
         yield number
 
 
-async def turns_during(work: Coroutine[Any, Any, None]) -> int:
-    """How often the loop turned while the work was done."""
-    turns = 0
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(work)
-        while not task.done():
-            await asyncio.sleep(0)
-            turns += 1
-    return turns
-
-
 async def test_the_loop_has_a_turn_after_each_slice_of_cpu_time_however_many_items_that_is() -> None:
     few_long, many_short = busy(8, SLICE_MS), busy(40, SLICE_MS / 4)
 
-    assert await turns_during(run_in_slices(few_long)) >= 8
-    assert 8 <= await turns_during(run_in_slices(many_short)) <= 25
+    assert (await turns_during(run_in_slices(few_long)))[1] >= 8
+    assert 8 <= (await turns_during(run_in_slices(many_short)))[1] <= 25
 
 
 async def test_short_work_is_done_in_one_piece() -> None:
@@ -46,7 +35,7 @@ async def test_short_work_is_done_in_one_piece() -> None:
         found.extend([number async for number in iterate_in_slices(range(10))])
 
     # One turn is for others that are in pieces.
-    assert await turns_during(work()) <= 3
+    assert (await turns_during(work()))[1] <= 3
     assert found == list(range(10))
 
 

@@ -9,10 +9,11 @@ from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage, TopicsImage
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
-from proxy.security.authorizer import NOT_READY, Decision, RequestContext
+from proxy.security.authorizer import NOT_READY, Decision
 from proxy.security.principal import Principal
 from proxy.security.standard import MAX_STEPS, StandardAuthorizer
 from tests.support.metadata_log import acl, image_of
+from tests.unit.security.test_standard_authorizer import authorizer, by, context
 
 ALICE = Principal("User", "alice")
 PREFIXED = PatternType.PREFIXED
@@ -20,20 +21,6 @@ DENY = PermissionType.DENY
 GROUP = ResourceType.GROUP
 WRITE = Operation.WRITE
 DENIED = Decision(False, "default.deny")
-
-
-def authorizer() -> StandardAuthorizer:
-    configured = StandardAuthorizer()
-    configured.configure({})
-    return configured
-
-
-def context(image: MetadataImage, principal: Principal = ALICE) -> RequestContext:
-    return RequestContext(principal, "10.0.0.1", "SASL_PLAINTEXT", "app", image=image)
-
-
-def by(deciding: Acl) -> Decision:
-    return Decision(deciding.permission_type == PermissionType.ALLOW, "acl", deciding.id)
 
 
 @pytest.mark.spec("S7")

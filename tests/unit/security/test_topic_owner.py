@@ -6,9 +6,9 @@ from proxy.metadata.acl import OPERATIONS_ON, Operation, PatternType, Permission
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import Principal
-from proxy.security.standard import StandardAuthorizer
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import owned, owner_record, removed_topic_record
+from tests.unit.security.test_standard_authorizer import authorizer
 
 pytestmark = pytest.mark.spec("A6")
 
@@ -16,12 +16,6 @@ ALICE = Principal("User", "alice")
 OWNER, DENIED = Decision(True, "topic.owner"), Decision(False, "default.deny")
 MINE = image_of(*owned("orders", "User:alice"))
 OPERATIONS = OPERATIONS_ON[ResourceType.TOPIC]
-
-
-def authorizer(**settings: str) -> StandardAuthorizer:
-    made = StandardAuthorizer()
-    made.configure({key.replace("_", "."): value for key, value in settings.items()})
-    return made
 
 
 def decided(

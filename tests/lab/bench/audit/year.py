@@ -36,7 +36,7 @@ from spark_audit.tables.retention import compact, days_to_reconcile
 from tests.lab.bench.audit.__main__ import BUILD, SETTINGS, Laps
 from tests.lab.bench.audit.events import BOOTS, MIDNIGHT_MS, Shape, events
 from tests.lab.bench.audit.trail import KEY_DAYS, administration, as_table, key_name, lined
-from tests.spark.audit_trail import Process, Trail
+from tests.spark.audit_trail import Trail
 from tests.spark.frames import log_frame
 from tests.spark.sealed import Signing, seal, table
 from tests.support.signing import key_file, pem
@@ -59,11 +59,7 @@ _ADMINISTRATION = "administration"
 class SigningTrail(Trail):
     """Controller and proxy sign when they end."""
 
-    def process(self, proxy_id: str, **fields: Any) -> Process:
-        started = Signing(proxy_id, self.clock, **fields)
-        started.start()
-        self.processes = [*getattr(self, "processes", []), started]
-        return started
+    kind_of_process = Signing
 
 
 def main() -> None:
