@@ -79,8 +79,8 @@ async def produces(client: Client) -> None:
 
 
 @on_uvloop
-async def _a_change_waits(directory: Path) -> None:
-    audit, spool = an_audit_log(directory)
+async def test_a_change_at_the_broker_waits_for_its_record_and_nobody_waits_with_it(tmp_path: Path) -> None:
+    audit, spool = an_audit_log(tmp_path)
     async with a_stage(audit) as (edge, broker):
         disk = hang(audit, spool)
         admin, other = await edge.client(), await edge.client()
@@ -99,13 +99,12 @@ async def _a_change_waits(directory: Path) -> None:
         await edge.until(lambda: any(record["method"] == "DeleteRecords" for record in disk.records))
 
 
-def test_a_change_at_the_broker_waits_for_its_record_and_nobody_waits_with_it(tmp_path: Path) -> None:
-    _a_change_waits(tmp_path)
-
-
 @on_uvloop
-async def _a_change_is_given_up(directory: Path) -> None:
-    audit, spool = an_audit_log(directory)
+async def test_a_change_whose_record_is_not_kept_in_time_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "DURABLE_TIMEOUT_MS", 300)
+    audit, spool = an_audit_log(tmp_path)
     async with a_stage(audit) as (edge, broker):
         disk = hang(audit, spool)
         admin, other = await edge.client(), await edge.client()
@@ -118,16 +117,9 @@ async def _a_change_is_given_up(directory: Path) -> None:
         disk.answers()
 
 
-def test_a_change_whose_record_is_not_kept_in_time_is_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(audit_log, "DURABLE_TIMEOUT_MS", 300)
-    _a_change_is_given_up(tmp_path)
-
-
 @on_uvloop
-async def _denials_are_synced(directory: Path) -> None:
-    audit, _ = an_audit_log(directory, synced=frozenset({"denial"}))
+async def test_with_fsync_denial_no_denial_is_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    audit, _ = an_audit_log(tmp_path, synced=frozenset({"denial"}))
     gate = gate_with(image_with("WRITE TOPIC orders"))
     gate.authorizer.configure({"super.users": "User:root"})
     async with a_stage(audit, gate) as (edge, _):
@@ -142,13 +134,9 @@ async def _denials_are_synced(directory: Path) -> None:
             assert audit.writer._synced_count >= 2 * count
 
 
-def test_with_fsync_denial_no_denial_is_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
-    _denials_are_synced(tmp_path)
-
-
 @on_uvloop
-async def _logins_are_synced(directory: Path) -> None:
-    audit, _ = an_audit_log(directory, synced=frozenset({"authentication"}))
+async def test_with_fsync_authentication_nobody_is_in_before_the_login_is_on_the_disk(tmp_path: Path) -> None:
+    audit, _ = an_audit_log(tmp_path, synced=frozenset({"authentication"}))
     gate = gate_with(image_with("WRITE TOPIC orders"))
     async with a_stage(audit, gate, sasl=sasl()) as (edge, _):
         client = await edge.client()
@@ -159,10 +147,6 @@ async def _logins_are_synced(directory: Path) -> None:
 
         assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.NONE
         assert audit.writer._synced_count == 1
-
-
-def test_with_fsync_authentication_nobody_is_in_before_the_login_is_on_the_disk(tmp_path: Path) -> None:
-    _logins_are_synced(tmp_path)
 
 
 def test_every_administrative_request_that_the_broker_carries_out_is_a_change_or_a_question() -> None:

@@ -1,7 +1,6 @@
 """The controller and ACLs with an end: over a real log, from the request to the removal."""
 
 import asyncio
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
-from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import a_controller_and_a_forwarder, forward
+from tests.support.dumped_log import dumped
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("A11")]
 
@@ -75,12 +74,7 @@ async def test_what_has_ended_leaves_the_log_on_record_and_kafkas_own_tool_reads
     ]
     assert extended["new_value"] == end_text(end_ms)
 
-    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
-    copy = shutil.copy(segment, tmp_path)
-    tools = KafkaTools(kafka_libs, kafka.plaintext)
-    dump = await asyncio.to_thread(
-        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
-    )
-    assert dump.said.count('"type":"ACCESS_CONTROL_ENTRY_RECORD"') == 3, dump.said
-    assert dump.said.count('"type":"REMOVE_ACCESS_CONTROL_ENTRY_RECORD"') == 1
-    assert "Could not" not in dump.said
+    dump = await dumped(kafka, kafka_libs, topic_name, tmp_path)
+    assert dump.count('"type":"ACCESS_CONTROL_ENTRY_RECORD"') == 3, dump
+    assert dump.count('"type":"REMOVE_ACCESS_CONTROL_ENTRY_RECORD"') == 1
+    assert "Could not" not in dump

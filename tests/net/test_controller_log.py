@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
-from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import (
     a_controller,
     a_controller_and_a_forwarder,
@@ -35,6 +33,7 @@ from tests.support.controllers import (
     plaintext,
     running,
 )
+from tests.support.dumped_log import dumped
 from tests.support.images import acl_record
 from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
 from tests.support.two_sides import limit_request, user_request, withdraw_request
@@ -273,12 +272,7 @@ async def test_kafkas_own_tool_reads_our_log(
         await forward(forwarder, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, user_request("alice", "secret"))
         await forward(forwarder, ApiKey.DELETE_ACLS, withdraw_request(None))
 
-    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
-    copy = shutil.copy(segment, tmp_path)
-    tools = KafkaTools(kafka_libs, kafka.plaintext)
-    dump = await asyncio.to_thread(
-        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
-    )
+    dump = await dumped(kafka, kafka_libs, topic_name, tmp_path)
 
     for said in (
         '"type":"ACCESS_CONTROL_ENTRY_RECORD","version":0',
@@ -289,8 +283,8 @@ async def test_kafkas_own_tool_reads_our_log(
         '"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0',
         '"type":"REMOVE_ACCESS_CONTROL_ENTRY_RECORD","version":0',
     ):
-        assert said in dump.said
-    assert "Could not" not in dump.said
+        assert said in dump
+    assert "Could not" not in dump
 
 
 def _said_of(record: Any) -> str:
@@ -325,14 +319,9 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
         await log.append(wanted, "proxy-1/boot/0")
         await log.resign()
 
-    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
-    copy = shutil.copy(segment, tmp_path)
-    tools = KafkaTools(kafka_libs, kafka.plaintext)
-    dump = await asyncio.to_thread(
-        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
-    )
+    dump = await dumped(kafka, kafka_libs, topic_name, tmp_path)
 
     assert [
-        kind for kind, each in zip(RECORD_KINDS, records, strict=True) if _said_of(each) not in dump.said
+        kind for kind, each in zip(RECORD_KINDS, records, strict=True) if _said_of(each) not in dump
     ] == []
-    assert "Could not" not in dump.said
+    assert "Could not" not in dump

@@ -1,7 +1,6 @@
 """Delegation tokens at a controller over a real topic: made, renewed, swept, and read by Kafka's own tool."""
 
 import asyncio
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
-from tests.lab.cluster.tools import KafkaTools
 from tests.support.controllers import (
     RunningController,
     a_controller_and_a_forwarder,
     forward,
 )
+from tests.support.dumped_log import dumped
 from tests.support.lost_answers import LosingTheAnswer, LosingTheRequest
 
 pytestmark = pytest.mark.kafka
@@ -67,12 +66,7 @@ async def test_what_has_expired_leaves_the_log_on_record_and_kafkas_own_tool_rea
         event = await swept(controller)
         left = list(controller.image.tokens.by_id)
 
-    (segment,) = kafka._data.glob(f"{topic_name}-0/*.log")
-    copy = shutil.copy(segment, tmp_path)
-    tools = KafkaTools(kafka_libs, kafka.plaintext)
-    dump = await asyncio.to_thread(
-        tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
-    )
+    dump = await dumped(kafka, kafka_libs, topic_name, tmp_path)
 
     assert left == [kept.token_id]
     assert event.count == 1
@@ -85,8 +79,8 @@ async def test_what_has_expired_leaves_the_log_on_record_and_kafkas_own_tool_rea
         f'"tokenId":"{kept.token_id}"',
         f'"type":"REMOVE_DELEGATION_TOKEN_RECORD","version":0,"data":{{"tokenId":"{gone.token_id}"}}',
     ):
-        assert said in dump.said, dump.said
-    assert "Could not" not in dump.said
+        assert said in dump, dump
+    assert "Could not" not in dump
 
 
 class HeldBack(MetadataLog):

@@ -53,7 +53,7 @@ class _Gate:
 
 
 @asynccontextmanager
-async def _draining(edge: Edge, at_once: asyncio.Event | None = None) -> AsyncIterator[asyncio.Task[Drained]]:
+async def draining(edge: Edge, at_once: asyncio.Event | None = None) -> AsyncIterator[asyncio.Task[Drained]]:
     """From when every connection is draining until the drain has ended."""
     async with asyncio.TaskGroup() as tasks:
         drained = tasks.create_task(drain([edge.listener], GENEROUS_MS, at_once or asyncio.Event()))
@@ -90,7 +90,7 @@ async def test_what_a_pipelining_producer_has_sent_on_is_answered_and_nothing_mo
             client.asks(PRODUCE, 9, produce("orders"))
         await _in_flight(edge, 3)
 
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             for _ in range(5):
                 client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
             gate.opened.set()
@@ -113,7 +113,7 @@ async def test_responses_reach_a_client_that_goes_on_sending_and_reads_them_late
         await edge.until(lambda: len(broker.requests) == 3)
         await edge.until(lambda: not edge.connection.session.pipeline.queue)
 
-        async with _draining(edge):
+        async with draining(edge):
             # A connection closed with these unread would be reset.
             for _ in range(5):
                 client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
@@ -136,7 +136,7 @@ async def test_a_long_poll_is_not_waited_for_and_a_change_is(monkeypatch: pytest
         producer.asks(PRODUCE, 9, produce("orders"))
         await edge.until(lambda: len(broker.requests) == 2)
 
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             assert await consumer.is_cut_off() == b""
             consumer.leaves()
             await edge.until(lambda: len(edge.listener.connections) == 1)
@@ -155,7 +155,7 @@ async def test_a_fetch_whose_response_has_begun_is_delivered_to_a_slow_reader(
 ) -> None:
     monkeypatch.setattr(drain_module, "LONG_POLL_MS", 0)
     async with a_fetch_that_is_not_read() as (edge, _broker, client):
-        async with _draining(edge):
+        async with draining(edge):
             client.reads_on()
             response = await client.hears(FETCH, 12)
             assert await client.is_cut_off() == b""
@@ -182,7 +182,7 @@ async def test_the_rest_of_a_produce_request_that_the_broker_has_begun_is_taken_
         client = await edge.client()
         frame = await _half_a_request(edge, client)
 
-        async with _draining(edge):
+        async with draining(edge):
             client.writer.write(frame[500_000:])
             client.asks(PRODUCE, 9, produce("orders"))
             assert (await client.hears(PRODUCE, 9)).responses[0].name == "orders"
@@ -198,7 +198,7 @@ async def test_the_rest_of_a_request_is_taken_from_a_throttled_client_too() -> N
         frame = await _half_a_request(edge, client)
         edge.connection.session.machine.apply([MuteClient(60_000)])
 
-        async with _draining(edge):
+        async with draining(edge):
             client.writer.write(frame[500_000:])
             await client.hears(PRODUCE, 9)
             assert await client.is_cut_off() == b""
@@ -292,7 +292,7 @@ async def test_a_throttled_client_is_closed_at_once_and_what_it_sent_meanwhile_i
 @on_uvloop
 async def test_who_comes_meanwhile_is_served_until_the_others_have_left() -> None:
     async with _a_produce_in_flight() as (edge, _broker, slow, gate):
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             guest = await edge.client()
             for _ in range(3):
                 await _versions(guest)
@@ -316,7 +316,7 @@ async def test_no_long_poll_is_waited_for_once_the_listener_is_closed(
         producer = await edge.client()
         producer.asks(PRODUCE, 9, produce("orders"))
         await edge.until(lambda: len(broker.requests) == 1)
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             consumer = await edge.client()
             consumer.asks(FETCH, 12, fetch("orders", max_wait_ms=600_000))
             await edge.until(lambda: len(broker.requests) == 2)
@@ -386,7 +386,7 @@ async def test_a_short_drain_says_nothing_of_what_it_waits_for() -> None:
 async def test_nobody_is_waited_for_once_it_is_to_end_at_once() -> None:
     at_once = asyncio.Event()
     async with _a_produce_in_flight() as (edge, _broker, _client, _gate):
-        async with _draining(edge, at_once) as drained:
+        async with draining(edge, at_once) as drained:
             at_once.set()
 
         assert drained.result().cut == 1
@@ -408,7 +408,7 @@ async def test_an_admin_request_that_the_controller_has_is_answered() -> None:
         client.asks(ApiKey.CREATE_ACLS, 3, acls_request("orders"))
         await asked.wait()
 
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             answered.set()
             assert (await client.hears(ApiKey.CREATE_ACLS, 3)).results == []
             assert await client.is_cut_off() == b""
@@ -426,7 +426,7 @@ async def test_under_tls_responses_and_a_farewell_reach_a_client_that_goes_on_se
             client.asks(PRODUCE, 9, produce("orders"))
         await _in_flight(edge, 3)
 
-        async with _draining(edge):
+        async with draining(edge):
             for _ in range(5):
                 client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
             gate.opened.set()

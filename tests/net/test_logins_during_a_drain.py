@@ -2,8 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -20,12 +18,12 @@ from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.net.test_drain import draining
 from tests.net.test_logins_cut_short import SlowCheck
 from tests.session.conversation import plain_token, sasl
 from tests.support.edges import (
     SHOULD_NOT_TAKE_S,
     Client,
-    Edge,
     an_edge_and_its_broker,
     on_uvloop,
 )
@@ -49,15 +47,6 @@ class TwoSteps(Exchange):
 
 def _listener(exchange: Exchange) -> SaslListener:
     return SaslListener("SASL", ("PLAIN",), lambda _mechanism: 0, lambda _mechanism: exchange)
-
-
-@asynccontextmanager
-async def _draining(edge: Edge) -> AsyncIterator[asyncio.Task[Drained]]:
-    """From when nothing is accepted any more until the drain has ended."""
-    async with asyncio.TaskGroup() as tasks:
-        drained = tasks.create_task(drain([edge.listener], GENEROUS_MS, asyncio.Event()))
-        await edge.until(lambda: all(each.session.draining for each in edge.listener.connections))
-        yield drained
 
 
 async def _shakes_hands(client: Client) -> None:
@@ -151,7 +140,7 @@ async def test_a_check_is_waited_for_however_long_the_proxy_takes(monkeypatch: p
         _sends(client, b"a token")
         await edge.until(lambda: bool(edge.connection.session.state & State.VERIFYING))
 
-        async with _draining(edge) as drained:
+        async with draining(edge) as drained:
             rounds = 0
 
             def later() -> bool:
@@ -194,7 +183,7 @@ async def test_the_time_of_a_check_is_not_taken_from_the_client(monkeypatch: pyt
         _sends(client, b"first")
         await edge.until(lambda: bool(edge.connection.session.state & State.VERIFYING))
 
-        async with _draining(edge):
+        async with draining(edge):
             monkeypatch.setattr(edge.listener, "now_ms", lambda: now_ms() + connection.LOGIN_MS)
             check.goes_on.set()
             assert bytes((await client.hears(AUTHENTICATE, 2)).auth_bytes) == b"go on"
@@ -215,7 +204,7 @@ async def test_a_rejected_client_hears_why_though_its_response_is_delayed(
         _sends(client, plain_token("alice", "wrong"))
         await edge.until(lambda: edge.connection.session.closing)
 
-        async with _draining(edge):
+        async with draining(edge):
             answer = await client.hears(AUTHENTICATE, 2)
 
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED

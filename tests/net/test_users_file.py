@@ -23,8 +23,9 @@ from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
 from proxy.security.sasl.plain import PlainExchange
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.net.test_disconnect import logged_in
 from tests.session.conversation import plain_token
-from tests.support.edges import Client, Edge, a_broker, a_gate, an_edge, on_uvloop
+from tests.support.edges import a_broker, a_gate, an_edge, on_uvloop
 from tests.support.waiting import turns_until
 
 LISTENER = ListenerSettings.model_validate(
@@ -247,16 +248,6 @@ def test_a_remembered_password_is_wrong_once_another_one_is_in_effect() -> None:
     known.replace({"alice": StoredUser(keyed_password("another"))})
     assert known.remembered("alice", "a-secret") is None
     assert known.verify("alice", "a-secret") is None
-
-
-async def logged_in(edge: Edge, user: str) -> Client:
-    client = await edge.client()
-    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token(user)))
-    answer = await client.hears(ApiKey.SASL_AUTHENTICATE, 2)
-    assert answer.error_code == 0
-    return client
 
 
 @pytest.mark.spec("R10")

@@ -188,32 +188,37 @@ def test_names_are_sanitised_as_kafka_does(spark: SparkSession) -> None:
     assert row["name"] == "CN%3Da%20b%2CO%3D%2A%2B%3A"
 
 
+def busy(
+    trail: Trail,
+    user: str,
+    per_second: int,
+    client_id: str | None = "app",
+    proxy: Process | None = None,
+    **fields: Any,
+) -> None:
+    """Ten minutes of produce traffic, save for what `fields` say otherwise."""
+    produced = {"method": "Produce", "request_bytes": 10 * per_second}
+    for second in range(0, 600, 10):
+        (proxy or trail.proxy).write(
+            "authorization_summary",
+            principal=f"User:{user}",
+            client_id=client_id,
+            connection_id=f"{user}-1",
+            interval_start_ms=NOON_MS + second * 1_000,
+            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
+            metadata_offset=trail.offset,
+            **(produced | fields),
+        )
+
+
 def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
     trail = Trail()
     for user in ("frugal", "greedy", "forged", "renamed"):
         trail.set_quota({"user": user}, RATE, 1_000.0)
     trail.set_quota({"user": "unlimited"}, RATE, 1.7976931348623157e308)
 
-    def produced(user: str, second: int, size: int, **fields: Any) -> None:
-        trail.proxy.write(
-            "authorization_summary",
-            principal=f"User:{user}",
-            client_id="app",
-            connection_id=f"{user}-1",
-            method="Produce",
-            request_bytes=size,
-            response_bytes=10**9,
-            interval_start_ms=NOON_MS + second * 1_000,
-            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
-            metadata_offset=trail.offset,
-            **fields,
-        )
-
-    for second in range(0, 600, 10):
-        produced("frugal", second, 10_000)
-        produced("greedy", second, 13_000)
-        produced("nobody", second, 10**9)
-        produced("unlimited", second, 10**9)
+    for user, size in (("frugal", 1_000), ("greedy", 1_300), ("nobody", 10**8), ("unlimited", 10**8)):
+        busy(trail, user, size, response_bytes=10**9)
     told = {"quota_key": RATE, "metadata_offset": trail.offset, "client_id": "app"}
     trail.proxy.write("throttled", principal="User:frugal", quota_id="frugal:", quota_limit=1_000.0, **told)
     trail.proxy.write("throttled", principal="User:forged", quota_id="forged:", quota_limit=9_000.0, **told)
@@ -235,47 +240,11 @@ def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
 def test_what_is_consumed_counts_against_the_quota_of_consumers(spark: SparkSession, method: str) -> None:
     trail = Trail()
     trail.set_quota({"user": "greedy"}, "consumer_byte_rate", 1_000.0)
-    for second in range(0, 600, 10):
-        trail.proxy.write(
-            "authorization_summary",
-            principal="User:greedy",
-            client_id="app",
-            connection_id="greedy-1",
-            method=method,
-            request_bytes=10**9,
-            response_bytes=13_000,
-            interval_start_ms=NOON_MS + second * 1_000,
-            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
-            metadata_offset=trail.offset,
-        )
+    busy(trail, "greedy", 10**8, method=method, response_bytes=13_000)
 
     [row] = quotas(*frames(spark, trail)).collect()
 
     assert (row["check"], json.loads(row["evidence"])["used"]) == ("quotas.exceeded", 9 * 13_000)
-
-
-def busy(
-    trail: Trail,
-    user: str,
-    per_second: int,
-    client_id: str | None = "app",
-    proxy: Process | None = None,
-    **fields: Any,
-) -> None:
-    """Ten minutes of produce traffic."""
-    for second in range(0, 600, 10):
-        (proxy or trail.proxy).write(
-            "authorization_summary",
-            principal=f"User:{user}",
-            client_id=client_id,
-            connection_id=f"{user}-1",
-            method="Produce",
-            request_bytes=10 * per_second,
-            interval_start_ms=NOON_MS + second * 1_000,
-            interval_end_ms=NOON_MS + second * 1_000 + 10_000,
-            metadata_offset=trail.offset,
-            **fields,
-        )
 
 
 def throttled_by_kafka(
@@ -426,20 +395,16 @@ def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(sp
     assert {proof["principal"] for proof in evidence[1:]} == {"User:rich", "User:backup", "User:forged"}
 
 
-@pytest.mark.spec("Q7")
-def test_a_process_that_only_observes_is_not_held_to_its_limits(spark: SparkSession) -> None:
+@pytest.mark.spec("Q6", "Q7")
+@pytest.mark.parametrize(
+    ("settings", "per_second"), [({"quota.mode": "observe"}, 10**6), ({"quota.window.num": "1000"}, 2_000)]
+)
+def test_who_only_observes_or_told_a_longer_window_may_pass_more(
+    spark: SparkSession, settings: dict[str, str], per_second: int
+) -> None:
     trail = Trail()
-    trail.proxy.records[0]["settings"].update(STATIC | {"quota.mode": "observe"})
-    busy(trail, "greedy", 10**6)
-
-    assert quotas(*frames(spark, trail)).collect() == []
-
-
-@pytest.mark.spec("Q6")
-def test_more_may_pass_where_a_process_told_a_longer_window(spark: SparkSession) -> None:
-    trail = Trail()
-    trail.proxy.records[0]["settings"].update(STATIC | {"quota.window.num": "1000"})
-    busy(trail, "greedy", 2_000)
+    trail.proxy.records[0]["settings"].update(STATIC | settings)
+    busy(trail, "greedy", per_second)
 
     assert quotas(*frames(spark, trail)).collect() == []
 

@@ -114,6 +114,18 @@ class Tab:
         self.call("Page.navigate", url=page.resolve().as_uri())
         self.browser.wait_for("Page.loadEventFired", self.session)
 
+    def reads_well(self, page: Path, picture: Path, *, width: int, scheme: str, texts: int) -> None:
+        """Nothing but the page is fetched, it fits, and each text has contrast: more than `texts` of them."""
+        self.look(width=width, scheme=scheme)
+        self.open(page)
+        self.picture(picture)
+        assert self.requests == [page.as_uri()]
+        assert self.complaints == []
+        assert self.evaluate("document.documentElement.scrollWidth") == width
+        contrasts = self.contrasts()
+        assert len(contrasts) > texts
+        assert [text for text in contrasts if text[0] < 4.5] == []
+
     def evaluate(self, script: str) -> Any:
         """The value of a JavaScript expression, as JSON carries it."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
