@@ -16,7 +16,6 @@ WHO = ("connection_id", "listener", "host")
 ASKED = ("method", "api_version", "correlation_id")
 DECIDED = ("granted", "rule", "resource_type", "operation", "metadata_offset")
 COUNTED = ("count", "interval_start_ms", "interval_end_ms")
-BYTES = ("request_bytes", "response_bytes")
 QUOTA = ("quota_id", "quota_limit")
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {

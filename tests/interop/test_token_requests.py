@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 CREATE, RENEW = ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN
 EXPIRE, DESCRIBE = ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN
-DAY_MS = 24 * 60 * 60 * 1000
 
 
 def login(gate: Gate, user: User) -> EndpointSettings:

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,7 +41,6 @@ LIMIT = 100_000
 REQUEST_BYTES = 50_000
 BURST = 10 * LIMIT
 """What quota.window.num=11 lets pass at first."""
-_BETWEEN_LOOKS = threading.Event()
 
 
 @pytest.fixture(scope="module")

@@ -87,8 +87,8 @@ class Operator:
         wanted = [admin.AclBindingFilter(kind, topic, literal, "User:sink", None, operation, anything)]
         done(self.client.delete_acls(wanted))
 
-    def sets_password(self, user: str, password: str) -> None:
-        change = upsertion(User(user, "SCRAM-SHA-256", password))
+    def sets_password(self, password: str) -> None:
+        change = upsertion(User("sink", "SCRAM-SHA-256", password))
         done(self.client.alter_user_scram_credentials([change]))
 
 
@@ -191,12 +191,12 @@ async def test_a_password_that_is_changed_and_changed_back_costs_no_record(broke
         await lost_and_had_back(
             broker,
             "password",
-            lambda: operator.sets_password("sink", "another-secret"),
-            lambda: operator.sets_password("sink", "sink-secret"),
+            lambda: operator.sets_password("another-secret"),
+            lambda: operator.sets_password("sink-secret"),
             "SASL_AUTHENTICATION_FAILED",
         )
     finally:
-        operator.sets_password("sink", "sink-secret")
+        operator.sets_password("sink-secret")
 
 
 async def test_a_record_that_is_too_large_for_the_topic_is_not_left_out(broker: Broker) -> None:

@@ -22,7 +22,7 @@ from proxy.session.gate import ListenerPolicy
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
-from tests.support.edges import Client, Edge, an_edge_and_its_broker, on_uvloop
+from tests.support.edges import Edge, an_edge_and_its_broker, is_served, on_uvloop
 
 pytestmark = pytest.mark.spec("R11")
 
@@ -97,11 +97,6 @@ class Office:
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
-
-
-async def is_served(client: Client) -> None:
-    client.asks(ApiKey.PRODUCE, 9, produce("orders"))
-    await client.hears(ApiKey.PRODUCE, 9)
 
 
 async def is_rejected(edge: Edge, tls: ssl.SSLContext) -> str:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from proxy.session.gate import ListenerPolicy
-from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.ports import free_addresses
-from tests.session.conversation import produce
-from tests.support.edges import Client, Edge, a_server_tls, an_edge_and_its_broker, on_uvloop
+from tests.support.edges import Client, Edge, a_server_tls, an_edge_and_its_broker, is_served, on_uvloop
 
 HAPROXY = shutil.which("haproxy")
 pytestmark = [
@@ -65,11 +63,6 @@ async def connected(port: int, edge: Edge, **tls: object) -> Client:
             edge.clients.append(client)
             return client
     raise AssertionError("haproxy does not listen")
-
-
-async def is_served(client: Client) -> None:
-    client.asks(ApiKey.PRODUCE, 9, produce("orders"))
-    await client.hears(ApiKey.PRODUCE, 9)
 
 
 @pytest.mark.parametrize("options", ["send-proxy", "send-proxy-v2", "send-proxy-v2 check-send-proxy"])

@@ -10,9 +10,7 @@ import pytest
 from proxy.net.clients import acceptor, proxy_protocol
 from proxy.quota.connections import TOO_MANY_OF_ADDRESS, ConnectionLimits
 from proxy.session.gate import ListenerPolicy
-from proxy.wire.api_keys import ApiKey
-from tests.session.conversation import produce
-from tests.support.edges import Client, Edge, a_server_tls, an_edge_and_its_broker, on_uvloop
+from tests.support.edges import Client, Edge, a_server_tls, an_edge_and_its_broker, is_served, on_uvloop
 
 pytestmark = pytest.mark.spec("O14")
 
@@ -23,11 +21,6 @@ LOCAL = bytes.fromhex("0d0a0d0a000d0a515549540a 20 00 0000")
 
 def policy(*networks: IPv4Network) -> ListenerPolicy:
     return ListenerPolicy("SASL", None, balancers=networks or (HERE,))
-
-
-async def is_served(client: Client) -> None:
-    client.asks(ApiKey.PRODUCE, 9, produce("orders"))
-    await client.hears(ApiKey.PRODUCE, 9)
 
 
 async def reason(edge: Edge) -> tuple[str | None, str | None, str | None]:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -26,10 +25,8 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 
-DEADLINE_MS = 60_000
 STATUS_FILES = (RELOAD_FILE, RESTART_FILE)
 PLAIN = [{"name": "PLAIN", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}]
-_BETWEEN_LOOKS = Event()
 
 
 def proxy_file(directory: Path, proxy_id: str, **changes: Any) -> Path:

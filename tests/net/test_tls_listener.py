@@ -45,7 +45,6 @@ pytestmark = pytest.mark.spec("R9", "O3")
 
 PRODUCE = ApiKey.PRODUCE
 REQUIRED, REQUESTED = "required", "requested"
-ALICE = "CN=alice,O=acme"
 TO_FIRST_NAME = "RULE:^CN=([^,]*),.*$/$1/"
 
 

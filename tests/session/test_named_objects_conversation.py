@@ -19,7 +19,7 @@ from tests.support.two_sides import allow_request
 
 pytestmark = pytest.mark.spec("D12")
 
-NONE, NON_EMPTY = {"error": "NONE"}, {"error": "NON_EMPTY_GROUP"}
+NONE = {"error": "NONE"}
 
 
 def named(event: AuditEvent) -> list[tuple[Any, ...]]:

@@ -62,14 +62,14 @@ class Directory:
         return self.make(found.name, self.roles)
 
 
-def is_allowed(talk: Conversation, name: str = "orders") -> bool:
+def is_allowed(talk: Conversation) -> bool:
     """Whether a Produce request of the client reaches the broker."""
-    talk.asks(PRODUCE, 9, produce(name))
+    talk.asks(PRODUCE, 9, produce("orders"))
     if not talk.forwarded():
         response = talk.heard(PRODUCE, 9).responses[0].partition_responses[0]
         assert response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return False
-    talk.answers(PRODUCE, 9, produced(name))
+    talk.answers(PRODUCE, 9, produced("orders"))
     talk.heard(PRODUCE, 9)
     return True
 

@@ -24,7 +24,7 @@ from tests.support.topic_requests import record_batch
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 FETCH_VERSIONS = list(codecs.request_versions(FETCH))
-FIRST_WITH_SESSION, FIRST_WITH_TOPIC_ID, LAST_ASKED = 7, 13, 15
+FIRST_WITH_TOPIC_ID, LAST_ASKED = 13, 15
 RIGHTS = ("READ TOPIC orders", "WRITE TOPIC orders")
 LIMIT = 1_000
 ROOM = 10_000
@@ -51,11 +51,11 @@ def others_use(talk: Conversation, used_bytes: int) -> None:
     talk.session.machine.client.consumer.record(used_bytes, talk.now_ms)
 
 
-def has_used_its_quota(talk: Conversation, version: int = 12, size: int = 9_000) -> None:
+def has_used_its_quota(talk: Conversation, size: int = 9_000) -> None:
     """The client has just fetched nearly all that fits."""
-    talk.asks(FETCH, version, fetch(orders(version)))
-    talk.answers(FETCH, min(version, LAST_ASKED), fetched(orders(version), records=bytes(size)))
-    assert talk.heard(FETCH, version).throttle_time_ms == 0
+    talk.asks(FETCH, 12, fetch("orders"))
+    talk.answers(FETCH, 12, fetched("orders", records=bytes(size)))
+    assert talk.heard(FETCH, 12).throttle_time_ms == 0
     talk.forwarded_bytes()
 
 

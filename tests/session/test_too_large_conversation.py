@@ -289,8 +289,8 @@ def test_an_api_without_any_error_closes_the_connection(version: int) -> None:
 # More bytes than are decoded.
 
 
-def long_filter(talk: Conversation, size_bytes: int = 2_000) -> bytes:
-    return talk.request(LIST_GROUPS, 4, t.ListGroupsRequest(states_filter=["x" * size_bytes]))
+def long_filter(talk: Conversation) -> bytes:
+    return talk.request(LIST_GROUPS, 4, t.ListGroupsRequest(states_filter=["x" * 2_000]))
 
 
 @pytest.mark.spec("A7")

@@ -195,14 +195,14 @@ class Trail:
         body = {"entity": entity, "key": key, "value": value, "remove": False}
         self.forward("AlterClientQuotas", [(14, "ClientQuotaRecord", body)])
 
-    def set_owner(self, topic: str, owner: str | None, method: str = "IncrementalAlterConfigs") -> None:
+    def set_owner(self, topic: str, owner: str | None) -> None:
         """The records of a topic that has an owner from now on, or none."""
         topic_id = acl_id(1_000 + self.first_offset + len(self.log))
         config = {"resource_type": "TOPIC", "resource_name": topic, "name": "owner", "value": owner}
         first: tuple[int, str, dict[str, Any]] = (9, "RemoveTopicRecord", {"topic_id": topic_id})
         if owner is not None:
             first = 2, "TopicRecord", {"name": topic, "topic_id": topic_id}
-        self.forward(method, [first, (4, "ConfigRecord", config)])
+        self.forward("IncrementalAlterConfigs", [first, (4, "ConfigRecord", config)])
         self.owners.pop(topic, None)
         if owner is not None:
             self.owners[topic] = owner

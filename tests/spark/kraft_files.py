@@ -62,15 +62,13 @@ def leader_change(
     return control(base_offset, LEADER_CHANGE, value, time_ms=time_ms, epoch=epoch)
 
 
-def voters_record(
-    base_offset: int, voters: Sequence[int], *, time_ms: int = NOON_MS, epoch: int = 1
-) -> bytes:
+def voters_record(base_offset: int, voters: Sequence[int], *, time_ms: int) -> bytes:
     """Of KIP-853: each voter's directory, an address, and the versions it can."""
     address = kraft_bytes.compact("CONTROLLER") + kraft_bytes.compact("host") + b"\x23\x84\0"
     each = bytes(16) + kraft_bytes.uvarint(2) + address + struct.pack(">hh", 0, 1) + b"\0\0"
     told = b"".join(struct.pack(">i", voter) + each for voter in voters)
     value = struct.pack(">h", 0) + kraft_bytes.uvarint(len(voters) + 1) + told + b"\0"
-    return control(base_offset, VOTERS, value, time_ms=time_ms, epoch=epoch)
+    return control(base_offset, VOTERS, value, time_ms=time_ms, epoch=1)
 
 
 def snapshot(end_offset: int, values: Sequence[bytes], *, time_ms: int = NOON_MS) -> bytes:

@@ -233,8 +233,8 @@ def test_a_stolen_secret_of_before_makes_no_summary(monkeypatch: pytest.MonkeyPa
     assert stored.found() == [ALTERED]
 
 
-def closed_file(stored: Stored, table: str, day: str = DAYS[0]) -> str:
-    [path] = [path for path, file in stored.tables[table].items() if file.day == day]
+def closed_file(stored: Stored, table: str) -> str:
+    [path] = [path for path, file in stored.tables[table].items() if file.day == DAYS[0]]
     return path
 
 

@@ -103,6 +103,11 @@ class Client:
         self.writer.transport.abort()
 
 
+async def is_served(client: Client) -> None:
+    client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+    await client.hears(ApiKey.PRODUCE, 9)
+
+
 class NoTrail:
     """An audit trail that never has to be waited for."""
 

@@ -54,7 +54,7 @@ def must_say(run: ToolRun, words: str) -> ToolRun:
     return run
 
 
-def last_lines(text: str, count: int = 3) -> str:
+def last_lines(text: str) -> str:
     """The end of what a tool printed, short enough for a table."""
-    lines = (line.strip()[:_SHOWN_CHARACTERS] for line in text.strip().splitlines()[-count:])
+    lines = (line.strip()[:_SHOWN_CHARACTERS] for line in text.strip().splitlines()[-3:])
     return " / ".join(lines) or "nothing"

@@ -19,41 +19,15 @@ from tests.lab.soak.working import QUIET, Work, quiet
 from tests.support.cluster_admin import admin
 
 ASKED_S = 20
+_ALTER = ("kafka-configs", "--alter", "--entity-type")
 TOOLS = (
     ("kafka-acls", "--list"),
     ("kafka-configs", "--describe", "--entity-type", "users"),
     ("kafka-topics", "--describe"),
     ("kafka-consumer-groups", "--describe", "--all-groups"),
-    (
-        "kafka-configs",
-        "--alter",
-        "--entity-type",
-        "topics",
-        "--entity-name",
-        P.ORDERS,
-        "--add-config",
-        "retention.ms=86400000",
-    ),
-    (
-        "kafka-configs",
-        "--alter",
-        "--entity-type",
-        "clients",
-        "--entity-name",
-        "of-a-tool",
-        "--add-config",
-        "producer_byte_rate=100000",
-    ),
-    (
-        "kafka-configs",
-        "--alter",
-        "--entity-type",
-        "clients",
-        "--entity-name",
-        "of-a-tool",
-        "--delete-config",
-        "producer_byte_rate",
-    ),
+    (*_ALTER, "topics", "--entity-name", P.ORDERS, "--add-config", "retention.ms=86400000"),
+    (*_ALTER, "clients", "--entity-name", "of-a-tool", "--add-config", "producer_byte_rate=100000"),
+    (*_ALTER, "clients", "--entity-name", "of-a-tool", "--delete-config", "producer_byte_rate"),
 )
 
 

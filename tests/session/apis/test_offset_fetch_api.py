@@ -48,10 +48,8 @@ def answered(name: str) -> Any:
     return ANSWER.OffsetFetchResponseTopics(name=name, topic_id=name.encode() * 16, partitions=[partition])
 
 
-def group_answer(group_id: str, names: str, error_code: int = 0) -> Any:
-    return ANSWER.OffsetFetchResponseGroup(
-        group_id=group_id, topics=[answered(name) for name in names], error_code=error_code
-    )
+def group_answer(group_id: str, names: str) -> Any:
+    return ANSWER.OffsetFetchResponseGroup(group_id=group_id, topics=[answered(name) for name in names])
 
 
 def old_answer(*names: str) -> Any:

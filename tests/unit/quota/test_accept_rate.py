@@ -7,7 +7,6 @@ from proxy.quota.connections import AcceptRates
 pytestmark = pytest.mark.spec("Q12")
 
 NOW = 1_700_000_000_000
-SAMPLES = 11
 
 
 def waits(rates: AcceptRates, listener: str, *at_ms: int) -> list[int]:

@@ -57,11 +57,9 @@ def asked(
     return decision
 
 
-def asked_by_type(
-    authorizer: Authorizer, who: str, operation: Operation, resource_type: ResourceType = TOPIC
-) -> Decision:
+def asked_by_type(authorizer: Authorizer, who: str, operation: Operation) -> Decision:
     context = RequestContext(parse_principal(f"User:{who}"), "10.0.0.1", "L", "c", image=MetadataImage.EMPTY)
-    return authorizer.authorize_by_resource_type(context, operation, resource_type)
+    return authorizer.authorize_by_resource_type(context, operation, TOPIC)
 
 
 ORDERS = deciding_by(

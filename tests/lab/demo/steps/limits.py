@@ -19,7 +19,6 @@ class _Session:
     """One librdkafka producer, and the throttle times that it reports."""
 
     throttled_s: list[float] = field(default_factory=list)
-    latencies_s: list[float] = field(default_factory=list)
 
     def open(self, stage: Stage) -> Producer:
         settings = librdkafka_settings(stage.stack.users[PRODUCER], stage.stack.entrance())
