@@ -304,30 +304,28 @@ async def test_another_protocol_at_a_tls_listener_is_named_and_closed(
     assert (event.message or "").startswith(f"{name} in place of a TLS handshake")
 
 
-@pytest.mark.parametrize(("data", "name"), FROM_CLIENTS)
-@on_uvloop
-async def test_another_protocol_at_the_controller_is_named_and_closed(data: bytes, name: str) -> None:
-    with capture_logs() as lines:
-        async with running(made_controller(controller_settings(nowhere(), "t")), wait=False) as controller:
-            assert await sent(controller.process.server.port, data) == b""
-
-    (line,) = [line for line in lines if line["event"] == "frame rejected"]
-    assert line["error"].startswith(f"{name} in place of a Kafka request")
-    assert line["host"] == "127.0.0.1"
-
-
 @pytest.mark.parametrize(
-    ("data", "name"), [(KAFKA, "a Kafka request"), (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request")]
+    ("data", "name", "has_tls"),
+    [
+        *((data, name, False) for data, name in FROM_CLIENTS),
+        (KAFKA, "a Kafka request", True),
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request", True),
+    ],
 )
 @on_uvloop
-async def test_a_peer_without_tls_at_a_controller_with_tls_is_named(
-    data: bytes, name: str, tmp_path: Path
+async def test_another_protocol_at_the_controller_is_named_and_closed(
+    data: bytes, name: str, has_tls: bool, tmp_path: Path
 ) -> None:
-    settings = controller_settings(nowhere(), "t", tls=tls_of(Authority(tmp_path)))
+    tls = {"tls": tls_of(Authority(tmp_path))} if has_tls else {}
     with capture_logs() as lines:
-        async with running(made_controller(settings), wait=False) as controller:
-            await sent(controller.process.server.port, data)
+        made = made_controller(controller_settings(nowhere(), "t", **tls))
+        async with running(made, wait=False) as controller:
+            response = await sent(controller.process.server.port, data)
 
-    (line,) = [line for line in lines if line["event"] == "TLS handshake failed"]
-    assert line["error"].startswith(f"{name} in place of a TLS handshake")
+    event, wanted = (
+        ("TLS handshake failed", "a TLS handshake") if has_tls else ("frame rejected", "a Kafka request")
+    )
+    assert has_tls or response == b""
+    (line,) = [line for line in lines if line["event"] == event]
+    assert line["error"].startswith(f"{name} in place of {wanted}")
     assert line["host"] == "127.0.0.1"

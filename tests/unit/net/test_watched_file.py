@@ -90,12 +90,25 @@ def test_nothing_to_guess_a_password_from_is_in_the_audit(tmp_path: Path) -> Non
     assert event.settings == {"file": str(watching.path), "file.kind": "users", "outcome": "loaded"}
 
 
-def test_the_first_content_is_read_at_once_and_not_again(watching: Watching) -> None:
+@pytest.mark.parametrize(
+    ("puts", "read", "counts"),
+    [
+        pytest.param([], [b"first"], (0, 0), id="the first content is not read again"),
+        pytest.param([b"second"], [b"first", b"second"], (1, 0), id="another file in its place"),
+        pytest.param([b"bad", b"first"], [b"first", b"first"], (1, 1), id="the last good content put back"),
+    ],
+)
+def test_a_file_put_in_place_of_the_old_is_taken_at_the_next_look(
+    watching: Watching, puts: list[bytes], read: list[bytes], counts: tuple[int, int]
+) -> None:
     watching.file.load()
     watching.file.look()
+    for content in puts:
+        watching.put(content)
+        watching.file.look()
 
-    assert watching.reader.contents == [b"first"]
-    assert (watching.counted("loaded"), watching.counted("failed")) == (0, 0)
+    assert watching.reader.contents == read
+    assert (watching.counted("loaded"), watching.counted("failed")) == counts
 
 
 def test_a_file_that_is_not_there_at_the_start_is_the_callers_error(watching: Watching) -> None:
@@ -110,15 +123,6 @@ def test_a_file_that_is_wrong_at_the_start_is_the_callers_error(tmp_path: Path) 
 
     with pytest.raises(ValueError, match="line 1"):
         watching.file.load()
-
-
-def test_a_file_put_in_place_of_the_old_is_taken_at_the_next_look(watching: Watching) -> None:
-    watching.file.load()
-    watching.put(b"second")
-    watching.file.look()
-
-    assert watching.reader.contents == [b"first", b"second"]
-    assert (watching.counted("loaded"), watching.counted("failed")) == (1, 0)
 
 
 def test_a_file_that_is_written_where_it_lies_is_taken_once_two_looks_agree(watching: Watching) -> None:
@@ -179,17 +183,6 @@ def test_a_broken_file_leaves_the_last_good_one_and_is_told_once(watching: Watch
             "error": "line 1: bad",
         }
     ]
-
-
-def test_the_last_good_content_put_back_is_handed_on_again(watching: Watching) -> None:
-    watching.file.load()
-    watching.put(b"bad")
-    watching.file.look()
-    watching.put(b"first")
-    watching.file.look()
-
-    assert watching.reader.contents == [b"first", b"first"]
-    assert (watching.counted("loaded"), watching.counted("failed")) == (1, 1)
 
 
 def test_a_file_that_went_away_is_told_once_and_taken_when_it_is_back(watching: Watching) -> None:

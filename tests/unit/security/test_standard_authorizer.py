@@ -226,14 +226,7 @@ def test_a_super_user_may_do_everything_whatever_the_acls_say(setting: str) -> N
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("setting", ["User:Alice", "User:alice,User:root", "User:*", "User:alic", ""])
 def test_only_the_exact_name_is_a_super_user(setting: str) -> None:
-    configured = StandardAuthorizer()
-    configured.configure({"super.users": setting})
-
-    (decision,) = configured.authorize(
-        context(MetadataImage.EMPTY), [Action(Operation.READ, ResourceType.TOPIC, "orders")]
-    )
-
-    assert decision == DENIED
+    assert decide([], super_users=setting) == DENIED
 
 
 @pytest.mark.spec("S6")
@@ -266,14 +259,7 @@ def test_allow_everyone_has_to_be_true_or_false(setting: str) -> None:
 def test_everyone_is_allowed_only_where_no_acl_at_all_covers_the_resource(
     acls: list[Acl], expected: Decision
 ) -> None:
-    configured = StandardAuthorizer()
-    configured.configure({"allow.everyone.if.no.acl.found": " True "})
-
-    (decision,) = configured.authorize(
-        context(image_of(*acls)), [Action(Operation.READ, ResourceType.TOPIC, "orders")]
-    )
-
-    assert decision == expected
+    assert decide(acls, allow_everyone_if_no_acl_found=" True ") == expected
 
 
 @pytest.mark.spec("S4", "S6")
