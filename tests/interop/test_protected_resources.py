@@ -21,6 +21,7 @@ from tests.lab.cluster.users import User, channel_settings
 from tests.session.conversation import fetch, produce
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
+from tests.support.two_sides import allow_request
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -95,44 +96,42 @@ async def join(channel: Channel, group_id: str) -> int:
 
 
 @pytest.mark.spec("A7")
-def test_rights_on_every_topic_read_neither_the_log_nor_the_trail(attacked: Stack, bob: User) -> None:
-    async def tried(user: User) -> list[tuple[int, bytes]]:
-        async with await connected(attacked, user) as channel:
-            return [await read(channel, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
+async def test_rights_on_every_topic_read_neither_the_log_nor_the_trail(attacked: Stack, bob: User) -> None:
+    async with await connected(attacked, bob) as channel:
+        denied = [await read(channel, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
+    async with await connected(attacked, attacked.users["admin"]) as channel:
+        error_code, records = await read(channel, METADATA_TOPIC)
 
-    assert asyncio.run(tried(bob)) == [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")] * 2
-    ((error_code, records), _) = asyncio.run(tried(attacked.users["admin"]))
+    assert denied == [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")] * 2
     assert error_code == ErrorCode.NONE
     assert b"bob" in records, "what a super user reads is the log with its users"
 
 
 @pytest.mark.spec("A7")
-def test_an_acl_on_that_very_name_lets_the_auditor_read(attacked: Stack, office: ClusterAdmin) -> None:
+async def test_an_acl_on_that_very_name_lets_the_auditor_read(attacked: Stack, office: ClusterAdmin) -> None:
     auditor = office.user("auditor")
     office.allow(auditor, "READ", topic=METADATA_TOPIC)
 
-    async def tried() -> list[int]:
-        async with await connected(attacked, auditor) as channel:
-            return [(await read(channel, topic))[0] for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
+    async with await connected(attacked, auditor) as channel:
+        codes = [(await read(channel, topic))[0] for topic in (METADATA_TOPIC, AUDIT_TOPIC)]
 
-    assert asyncio.run(tried()) == [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 @pytest.mark.spec("A7", "E12")
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
-def test_the_client_id_of_kafkas_tools_opens_no_way_to_what_coordinators_keep(
+async def test_the_client_id_of_kafkas_tools_opens_no_way_to_what_coordinators_keep(
     attacked: Stack, bob: User, topic: str
 ) -> None:
-    async def tried() -> list[int]:
-        async with await connected(attacked, bob, client_id="__admin_client") as channel:
-            answer = await channel.request(ApiKey.PRODUCE, 9, produce(topic, acks=-1))
-        return [part.error_code for each in answer.responses for part in each.partition_responses]
+    async with await connected(attacked, bob, client_id="__admin_client") as channel:
+        answer = await channel.request(ApiKey.PRODUCE, 9, produce(topic, acks=-1))
 
-    assert asyncio.run(tried()) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    codes = [part.error_code for each in answer.responses for part in each.partition_responses]
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 @pytest.mark.spec("A7", "E12")
-def test_an_administrators_changes_are_answered_while_a_user_attacks_the_controller(
+async def test_an_administrators_changes_are_answered_while_a_user_attacks_the_controller(
     attacked: Stack, office: ClusterAdmin, bob: User
 ) -> None:
     async def attack() -> set[tuple[str, int]]:
@@ -146,43 +145,36 @@ def test_an_administrators_changes_are_answered_while_a_user_attacks_the_control
                 await asyncio.sleep(0.05)
         return heard
 
-    async def both() -> tuple[set[tuple[str, int]], int]:
-        changes = 0
-        async with asyncio.TaskGroup() as tasks:
-            attacking = tasks.create_task(attack())
-            while not attacking.done():
-                # Raises when it is not answered.
-                await asyncio.to_thread(office.allow, bob, "READ", topic=f"granted-{changes}")
-                changes += 1
-        return attacking.result(), changes
+    changes = 0
+    async with asyncio.TaskGroup() as tasks:
+        attacking = tasks.create_task(attack())
+        while not attacking.done():
+            # Raises when it is not answered.
+            await asyncio.to_thread(office.allow, bob, "READ", topic=f"granted-{changes}")
+            changes += 1
 
-    heard, changes = asyncio.run(both())
-
-    assert heard == {
+    assert attacking.result() == {
         ("fence", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ("join", ErrorCode.GROUP_AUTHORIZATION_FAILED),
     }
     assert changes > 3
 
 
-def groups_and_writers(stack: Stack, user: User) -> tuple[set[str], set[str]]:
-    async def listed() -> tuple[set[str], set[str]]:
-        async with await connected(stack, user) as channel:
-            groups = await channel.request(ApiKey.LIST_GROUPS, 4, t.ListGroupsRequest())
-            writers = await channel.request(ApiKey.LIST_TRANSACTIONS, 0, t.ListTransactionsRequest())
-        return (
-            {group.group_id for group in groups.groups},
-            {state.transactional_id for state in writers.transaction_states},
-        )
-
-    return asyncio.run(listed())
+async def groups_and_writers(stack: Stack, user: User) -> tuple[set[str], set[str]]:
+    async with await connected(stack, user) as channel:
+        groups = await channel.request(ApiKey.LIST_GROUPS, 4, t.ListGroupsRequest())
+        writers = await channel.request(ApiKey.LIST_TRANSACTIONS, 0, t.ListTransactionsRequest())
+    return (
+        {group.group_id for group in groups.groups},
+        {state.transactional_id for state in writers.transaction_states},
+    )
 
 
 @pytest.mark.spec("A7")
-def test_only_a_super_user_sees_them(attacked: Stack, bob: User) -> None:
+async def test_only_a_super_user_sees_them(attacked: Stack, bob: User) -> None:
     election = f"{WRITER}-election"
 
-    of_bob, of_admin = (groups_and_writers(attacked, user) for user in (bob, attacked.users["admin"]))
+    of_bob, of_admin = [await groups_and_writers(attacked, each) for each in (bob, attacked.users["admin"])]
 
     assert election not in of_bob[0]
     assert WRITER not in of_bob[1]
@@ -295,26 +287,16 @@ def test_defaults_of_the_brokers_do_not_reach_our_own_topics(attacked: Stack, ma
 
 
 @pytest.mark.spec("E10", "D1")
-def test_a_client_with_the_proxys_principal_administers_nothing(
+async def test_a_client_with_the_proxys_principal_administers_nothing(
     attacked: Stack, office: ClusterAdmin
 ) -> None:
     proxy = office.user("proxy-1")
     office.allow(proxy, "ALL", cluster=True)
-    creation = t.CreateAclsRequest.AclCreation
-    wanted = creation(
-        resource_type=2,
-        resource_name="orders",
-        principal="User:eve",
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
 
-    async def tried() -> Any:
-        async with await connected(attacked, proxy) as channel:
-            return await channel.request(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=[wanted]))
+    async with await connected(attacked, proxy) as channel:
+        response = await channel.request(ApiKey.CREATE_ACLS, 3, allow_request("orders", "eve"))
 
-    (result,) = asyncio.run(tried()).results
+    (result,) = response.results
 
     assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert "proxy's principal" in (result.error_message or "")
