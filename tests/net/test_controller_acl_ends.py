@@ -7,29 +7,20 @@ from typing import Any
 import pytest
 
 from forwarding.controller.acls import STAYS_ENDED_MS
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, end_text, tags_of_end
+from proxy.metadata.acl import end_text, tags_of_end
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
-from tests.support.controllers import a_controller_and_a_forwarder, forward
+from tests.support.controllers import a_controller_and_a_forwarder, acl_creation, forward
 from tests.support.dumped_log import dumped
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("A11")]
 
 
 def creation(until_ms: int | None, name: str = "orders") -> Any:
-    acl = types.CreateAclsRequest.AclCreation(
-        resource_type=ResourceType.TOPIC,
-        resource_name=name,
-        resource_pattern_type=PatternType.LITERAL,
-        principal="User:bob",
-        host="*",
-        operation=Operation.READ,
-        permission_type=PermissionType.ALLOW,
-        unknown_tags=tags_of_end(until_ms),
-    )
+    acl = acl_creation(name, "User:bob", unknown_tags=tags_of_end(until_ms))
     return types.CreateAclsRequest(creations=[acl])
 
 

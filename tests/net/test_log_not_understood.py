@@ -17,6 +17,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster import probe
 from tests.lab.cluster.broker import Broker
+from tests.support.acl_filters import describe_acls
 from tests.support.controllers import RunningController, a_controller, plaintext
 from tests.support.edges import on_uvloop
 from tests.support.fake_quorum import FakeNode
@@ -40,10 +41,7 @@ async def describes_acls(lone: LoneProcess, user: str) -> int:
     """The error code of a DescribeAcls request of this user."""
     client = await lone.login(user)
     assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.NONE
-    everything = t.DescribeAclsRequest(
-        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-    )
-    client.asks(ApiKey.DESCRIBE_ACLS, 2, everything)
+    client.asks(ApiKey.DESCRIBE_ACLS, 2, describe_acls())
     return int((await client.hears(ApiKey.DESCRIBE_ACLS, 2)).error_code)
 
 

@@ -31,6 +31,7 @@ from tests.support.controllers import acl_creation
 from tests.support.fake_log import FakeTopic
 from tests.support.images import acl_record, image_of
 from tests.support.model_controllers import SENDER, Node
+from tests.support.two_sides import withdraw_request
 from tests.support.waiting import turns_until
 from tests.unit.config.test_proxy_config import document, written
 
@@ -118,21 +119,7 @@ async def test_a_removal_is_guarded_too_and_the_super_users_may_not_break_it_eit
     cluster = Cluster(guard_of(tmp_path))
     await cluster.create(acl_creation("payroll-reports", "Group:payments"))
 
-    response = await cluster.send(
-        types.DeleteAclsRequest(
-            filters=[
-                types.DeleteAclsRequest.DeleteAclsFilter(
-                    resource_type_filter=2,
-                    resource_name_filter="payroll-reports",
-                    pattern_type_filter=3,
-                    principal_filter=None,
-                    host_filter=None,
-                    operation=1,
-                    permission_type=1,
-                )
-            ]
-        )
-    )
+    response = await cluster.send(withdraw_request("payroll-reports"))
 
     (result,) = response.filter_results
     assert result.error_code == ErrorCode.POLICY_VIOLATION

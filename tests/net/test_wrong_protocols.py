@@ -316,9 +316,9 @@ async def test_another_protocol_at_a_tls_listener_is_named_and_closed(
 async def test_another_protocol_at_the_controller_is_named_and_closed(
     data: bytes, name: str, has_tls: bool, tmp_path: Path
 ) -> None:
-    tls = {"tls": tls_of(Authority(tmp_path))} if has_tls else {}
+    tls = tls_of(Authority(tmp_path)) if has_tls else None
     with capture_logs() as lines:
-        made = made_controller(controller_settings(nowhere(), "t", **tls))
+        made = made_controller(controller_settings(nowhere(), "t", tls=tls))
         async with running(made, wait=False) as controller:
             response = await sent(controller.process.server.port, data)
 

@@ -9,11 +9,11 @@ import pytest
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.simple import SimpleAclAuthorizer
 from proxy.session.gate import Gate
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, fetch, fetched, gate_with, produce, produced
+from tests.support.acl_filters import describe_acls
 from tests.support.office_hours import Closing
 from tests.support.two_sides import allow_request
 
@@ -93,9 +93,7 @@ def test_a_fetch_session_that_was_opened_before_the_acl_file_changed_has_to_star
         (
             ApiKey.DESCRIBE_ACLS,
             3,
-            t.DescribeAclsRequest(
-                resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-            ),
+            describe_acls(),
             lambda answer: [answer.error_code],
         ),
         (

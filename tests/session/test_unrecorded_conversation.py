@@ -1,7 +1,6 @@
 """With audit.policy.<class>: refuse, what could not be recorded is not served, and says why."""
 
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -9,11 +8,11 @@ from proxy.metadata.acl import ResourceType
 from proxy.session.apis.table import TABLE
 from proxy.session.call import UNRECORDED
 from proxy.wire import codecs
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import Conversation, plain_token, produce, produced, sasl
+from tests.support.acl_filters import describe_acls
 from tests.support.topic_requests import create_topics
 from tests.support.wire_messages import MessageFiller
 
@@ -96,12 +95,6 @@ def test_questions_of_administrators_and_data_go_on_without_room_for_records_of_
     assert len(talk.forwarded()) == 1
     talk.answers(PRODUCE, 9, produced("orders"))
     talk.heard_bytes()
-    talk.asks(ApiKey.DESCRIBE_ACLS, 3, everything())
+    talk.asks(ApiKey.DESCRIBE_ACLS, 3, describe_acls())
 
     assert talk.heard(ApiKey.DESCRIBE_ACLS, 3).error_code == ErrorCode.NONE
-
-
-def everything() -> Any:
-    return t.DescribeAclsRequest(
-        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-    )

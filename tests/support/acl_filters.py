@@ -1,4 +1,4 @@
-"""Filters of DescribeAcls and DeleteAcls that match every ACL."""
+"""Filters of DescribeAcls and DeleteAcls that match every ACL, save for what `fields` say otherwise."""
 
 from typing import Any
 
@@ -15,10 +15,9 @@ _NO_NAME = dict.fromkeys(("resource_name_filter", "principal_filter", "host_filt
 
 
 def describe_acls(**fields: Any) -> Any:
-    """A DescribeAcls request for every ACL, save for what `fields` ask otherwise."""
     return types.DescribeAclsRequest(**(_EVERY | _NO_NAME | fields))
 
 
-def delete_every_acl() -> Any:
+def acl_filter(**fields: Any) -> Any:
     """One filter of a DeleteAcls request."""
-    return types.DeleteAclsRequest.DeleteAclsFilter(**(_EVERY | _NO_NAME))
+    return types.DeleteAclsRequest.DeleteAclsFilter(**(_EVERY | _NO_NAME | fields))

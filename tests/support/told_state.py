@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from spark_audit.kraft.metadata_records import OPERATIONS, PATTERN_TYPES, PERMISSION_TYPES, RESOURCE_TYPES
+from tests.support.acl_filters import describe_acls
 from tests.support.two_sides import DEADLINE_MS, Door
 
 ANY = 1
@@ -26,16 +27,7 @@ async def told_by(door: Door) -> ToldState:
 
 
 async def _acls(door: Door) -> frozenset[tuple[str, ...]]:
-    wanted = types.DescribeAclsRequest(
-        resource_type_filter=ANY,
-        resource_name_filter=None,
-        pattern_type_filter=ANY,
-        principal_filter=None,
-        host_filter=None,
-        operation=ANY,
-        permission_type=ANY,
-    )
-    told = await door.ask(ApiKey.DESCRIBE_ACLS, wanted)
+    told = await door.ask(ApiKey.DESCRIBE_ACLS, describe_acls())
     return frozenset(
         (
             RESOURCE_TYPES[resource.resource_type],

@@ -16,7 +16,7 @@ from tests.lab.differential.choice import record_batch
 from tests.lab.differential.naming import READ_TOPICS, SINK_TOPICS, Names, topic_id
 from tests.lab.differential.rights import Rule
 from tests.lab.side_by_side.sides import Side
-from tests.support.acl_filters import delete_every_acl, describe_acls
+from tests.support.acl_filters import acl_filter, describe_acls
 
 _PAUSE_S = 0.01
 _TRIES = 1_000
@@ -76,7 +76,7 @@ def prepare(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
 def put_in_force(side: Side, rules: Iterable[Rule], mark: Rule) -> None:
     """These ACLs and no others. `mark`: one of no other case, by which the broker's state is known."""
     request = types.CreateAclsRequest
-    side.admin(ApiKey.DELETE_ACLS, 3, types.DeleteAclsRequest(filters=[delete_every_acl()]))
+    side.admin(ApiKey.DELETE_ACLS, 3, types.DeleteAclsRequest(filters=[acl_filter()]))
     wanted = [*rules, mark]
     answer = side.admin(ApiKey.CREATE_ACLS, 3, request(creations=[rule.creation() for rule in wanted]))
     _must(side, answer.results)

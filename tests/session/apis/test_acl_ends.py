@@ -6,9 +6,6 @@ import pytest
 
 from proxy.metadata.acl import (
     UNTIL_TAG,
-    Operation,
-    PatternType,
-    PermissionType,
     ResourceType,
     end_of_tags,
     tags_of_end,
@@ -22,6 +19,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from tests.session.apis.asking import CLUSTER_RIGHT, Asking
 from tests.session.conversation import Conversation
+from tests.support.acl_filters import describe_acls
 from tests.support.controllers import acl_creation
 from tests.support.images import acl_record, image_of
 
@@ -86,15 +84,7 @@ def test_a_creation_with_two_ends_cannot_be_read() -> None:
 def test_acls_are_described_with_their_ends_to_clients_whose_version_has_tagged_fields(version: int) -> None:
     asking = Asking(DESCRIBE, version, f"DESCRIBE {CLUSTER_RIGHT}", base=image_of(existing(END_MS)))
 
-    wanted = t.DescribeAclsRequest(
-        resource_type_filter=ResourceType.TOPIC,
-        pattern_type_filter=PatternType.ANY,
-        operation=Operation.ANY,
-        permission_type=PermissionType.ANY,
-        resource_name_filter=None,
-        principal_filter=None,
-        host_filter=None,
-    )
+    wanted = describe_acls(resource_type_filter=ResourceType.TOPIC)
     (resource,) = asking.for_(wanted).answer.resources
     (described,) = resource.acls
 
@@ -111,11 +101,7 @@ def test_of_two_acls_that_differ_by_their_end_the_later_one_is_described() -> No
     def described(*ends: int | None) -> int | None:
         records = [existing(end, 900 + number) for number, end in enumerate(ends)]
         asking = Asking(DESCRIBE, 3, f"DESCRIBE {CLUSTER_RIGHT}", base=image_of(*records))
-        wanted = t.DescribeAclsRequest(
-            resource_type_filter=2, pattern_type_filter=1, operation=1, permission_type=1
-        )
-        wanted.resource_name_filter = wanted.principal_filter = wanted.host_filter = None
-        (resource,) = asking.for_(wanted).answer.resources
+        (resource,) = asking.for_(describe_acls(resource_type_filter=ResourceType.TOPIC)).answer.resources
         (acl,) = resource.acls
         return end_of_tags(acl.unknown_tags)
 

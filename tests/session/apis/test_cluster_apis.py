@@ -17,6 +17,7 @@ from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from tests.session.apis.asking import ADDRESSES, CLUSTER_RIGHT, Asking
+from tests.support.acl_filters import acl_filter, describe_acls
 
 pytestmark = pytest.mark.spec("A7")
 
@@ -144,11 +145,6 @@ def creation(**fields: Any) -> Any:
     return t.CreateAclsRequest.AclCreation(**{**known, **fields})
 
 
-def acl_filter(**fields: Any) -> Any:
-    known = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
-    return t.DeleteAclsRequest.DeleteAclsFilter(**{**known, **fields})
-
-
 @pytest.mark.parametrize("rights", [(), (f"ALTER {CLUSTER_RIGHT}",)], ids=["denied", "allowed"])
 def test_a_binding_of_the_number_unknown_cannot_be_read_whoever_asks(rights: tuple[str, ...]) -> None:
     creations = t.CreateAclsRequest(creations=[creation(), creation(operation=0)])
@@ -251,9 +247,7 @@ def test_without_an_authorizer_there_are_no_acls(key: ApiKey) -> None:
     request = {
         ApiKey.CREATE_ACLS: t.CreateAclsRequest(creations=[creation()]),
         ApiKey.DELETE_ACLS: t.DeleteAclsRequest(filters=[acl_filter()]),
-        ApiKey.DESCRIBE_ACLS: t.DescribeAclsRequest(
-            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-        ),
+        ApiKey.DESCRIBE_ACLS: describe_acls(),
     }[key]
 
     assert str(int(ErrorCode.SECURITY_DISABLED)) in repr(asking.for_(request).answer)

@@ -27,6 +27,7 @@ from proxy.metadata.delta import without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from tests.support.acl_filters import acl_filter
 from tests.support.controllers import acl_creation
 from tests.support.images import acl_record, image_of
 
@@ -44,19 +45,6 @@ def creation(resource_name: str = "orders", **changes: Any) -> Any:
 
 def created(image: MetadataImage, *creations: Any) -> ControllerOutcome:
     return create_acls(types.CreateAclsRequest(creations=list(creations)), image, ids(), NOW_MS)
-
-
-def acl_filter(**changes: Any) -> Any:
-    fields = {
-        "resource_type_filter": ResourceType.ANY,
-        "resource_name_filter": None,
-        "pattern_type_filter": PatternType.ANY,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": Operation.ANY,
-        "permission_type": PermissionType.ANY,
-    }
-    return types.DeleteAclsRequest.DeleteAclsFilter(**(fields | changes))
 
 
 def deleted(image: MetadataImage, *filters: Any) -> ControllerOutcome:

@@ -20,7 +20,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.test_every_version import legible
-from tests.support.acl_filters import delete_every_acl
+from tests.support.acl_filters import acl_filter
 from tests.support.controllers import acls_request
 from tests.support.decisions import ADMIN, ALICE, NOW_MS, PROXY, allowed, controller, decided, envelope_of
 from tests.support.images import acl_record, image_of
@@ -107,7 +107,7 @@ CLUSTER_RIGHTS: dict[int, Operation] = {
 
 REQUESTS: dict[int, Any] = {
     ApiKey.CREATE_ACLS: acls_request("t"),
-    ApiKey.DELETE_ACLS: types.DeleteAclsRequest(filters=[delete_every_acl()]),
+    ApiKey.DELETE_ACLS: types.DeleteAclsRequest(filters=[acl_filter()]),
     ApiKey.ALTER_CLIENT_QUOTAS: types.AlterClientQuotasRequest(
         entries=[types.AlterClientQuotasRequest.EntryData()]
     ),

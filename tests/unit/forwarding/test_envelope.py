@@ -24,6 +24,7 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_response_header, encode_request
+from tests.support.acl_filters import acl_filter
 from tests.support.controllers import acls_request
 
 ALICE = Principal("User", "alice")
@@ -158,10 +159,8 @@ def test_the_number_unknown_in_an_acl_makes_the_request_unreadable(api_key: int)
         request.creations[0].operation = number
         if api_key == ApiKey.CREATE_ACLS:
             return opened(envelope_of(request, api_key, 3))
-        filter_ = types.DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=1, pattern_type_filter=1, operation=number, permission_type=1
-        )
-        return opened(envelope_of(types.DeleteAclsRequest(filters=[filter_]), api_key, 3))
+        filters = [acl_filter(operation=number)]
+        return opened(envelope_of(types.DeleteAclsRequest(filters=filters), api_key, 3))
 
     refused = with_operation(0)
     assert isinstance(refused, RejectedEnvelope)
