@@ -140,12 +140,8 @@ async def test_with_fsync_authentication_nobody_is_in_before_the_login_is_on_the
     gate = gate_with(image_with("WRITE TOPIC orders"))
     async with a_stage(audit, gate, sasl=sasl()) as (edge, _):
         client = await edge.client()
-        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
 
-        client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
-
-        assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.NONE
+        assert await client.logs_in(plain_token("alice")) == ErrorCode.NONE
         assert audit.writer._synced_count == 1
 
 

@@ -59,10 +59,7 @@ async def edges(count: int) -> AsyncIterator[list[Edge]]:
 
 async def logged_in(edge: Edge, user: str) -> Client:
     client = await edge.client()
-    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token(user)))
-    assert (await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code == 0
+    assert await client.logs_in(plain_token(user)) == 0
     return client
 
 

@@ -217,11 +217,7 @@ async def test_a_client_in_the_queue_of_the_listening_socket_is_not_reset() -> N
             client = Client(*await asyncio.open_connection(sock=queued))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(drain([edge.listener], GENEROUS_MS, asyncio.Event()))
-                client.asks(HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-                await client.hears(HANDSHAKE, 1)
-                token = t.SaslAuthenticateRequest(auth_bytes=plain_token("alice"))
-                client.asks(AUTHENTICATE, 2, token)
-                assert (await client.hears(AUTHENTICATE, 2)).error_code == ErrorCode.NONE
+                assert await client.logs_in(plain_token("alice")) == ErrorCode.NONE
                 assert await client.is_cut_off() == b""
                 client.leaves()
 

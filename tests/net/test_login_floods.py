@@ -24,6 +24,7 @@ from proxy.session.gate import ListenerPolicy
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from tests.session.conversation import plain_token
 from tests.support.edges import Client, Edge, a_gate, an_edge, on_uvloop
 from tests.support.lone_processes import a_lone
 
@@ -64,10 +65,7 @@ async def begins(
     edge: Edge, user: str, password: str, host: str = "127.0.0.1", mechanism: str = "PLAIN"
 ) -> Client:
     client = await edge.client(host=host)
-    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism=mechanism))
-    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-    token = f"\0{user}\0{password}".encode()
-    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
+    await client.begins_login(plain_token(user, password), mechanism)
     return client
 
 

@@ -11,7 +11,6 @@ from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Exchange, Rejected
 from proxy.session.authentication import SaslListener
 from proxy.session.state import State
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
 from tests.support.edges import a_gate, an_edge, on_uvloop
@@ -49,9 +48,7 @@ async def test_a_login_is_told_though_its_connection_ended_before_the_answer(
     sasl = SaslListener("SASL", ("PLAIN",), lambda _mechanism: 0, lambda _mechanism: check)
     async with FakeBroker({}) as broker, an_edge(a_gate(), broker.address, sasl) as edge:
         client = await edge.client()
-        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-        client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=b"a token"))
+        await client.begins_login(b"a token")
         client.asks(ApiKey.PRODUCE, 9, produce("orders", acks=0))
         await edge.until(lambda: State.VERIFYING in edge.connection.session.state)
         edge.connection.abort("drain_timeout")

@@ -26,6 +26,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import certificates
 from tests.lab.cluster.ports import free_addresses
+from tests.session.conversation import plain_token
 from tests.support.edges import Client, cut_off, on_uvloop
 
 pytestmark = pytest.mark.spec("O9")
@@ -100,11 +101,7 @@ async def is_served(client: Client) -> bool:
 
 async def error_code_of(client: Client, user: str) -> int:
     """Of a login, on a connection that may be logged in."""
-    client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-    await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-    token = f"\0{user}\0{user}".encode()
-    client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
-    return int((await client.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code)
+    return await client.logs_in(plain_token(user, user))
 
 
 @on_uvloop

@@ -34,6 +34,7 @@ from proxy.session.authentication import SaslListener
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header, encode_request
 from tests.lab.cluster import certificates
@@ -84,6 +85,17 @@ class Client:
         message, end = codecs.response(api_key, version).decode(frame, offset)
         assert end == len(frame)
         return message
+
+    async def begins_login(self, token: bytes, mechanism: str = "PLAIN") -> None:
+        """Its response is still to be read."""
+        self.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism=mechanism))
+        await self.hears(ApiKey.SASL_HANDSHAKE, 1)
+        self.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
+
+    async def logs_in(self, token: bytes) -> int:
+        """The error code of the login."""
+        await self.begins_login(token)
+        return int((await self.hears(ApiKey.SASL_AUTHENTICATE, 2)).error_code)
 
     async def is_cut_off(self) -> bytes:
         """Until the proxy has closed; what came before that."""

@@ -28,6 +28,7 @@ from tests.lab.cluster import probe
 from tests.lab.cluster.held_sockets import as_service
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.cluster.ports import free_addresses
+from tests.session.conversation import plain_token
 from tests.support.edges import Client
 from tests.support.fake_broker import FakeBroker, Request
 
@@ -66,10 +67,7 @@ class LoneProcess:
     async def login(self, user: str = "admin", password: str = PASSWORD, host: str = "127.0.0.1") -> Client:
         """Its last request is a login; the response is still to be read."""
         client = await self.client(host)
-        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
-        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
-        token = f"\0{user}\0{password}".encode()
-        client.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))
+        await client.begins_login(plain_token(user, password))
         return client
 
     async def logs_in(self) -> Client:
