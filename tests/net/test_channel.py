@@ -205,7 +205,7 @@ async def test_an_encoded_body_goes_out_as_it_is_with_the_callers_client_id() ->
         pytest.param(b"\x00", "Heartbeat v4 response", id="cannot be read"),
     ],
 )
-async def test_a_response_that_cannot_be_used_ends_the_connection(answer: Any, says: str) -> None:
+async def test_an_unusable_response_ends_the_connection(answer: Any, says: str) -> None:
     async with FakeBroker({ApiKey.HEARTBEAT: lambda _: answer}) as broker:
         limits = {"request_timeout_ms": 100, "max_response_bytes": 5_000}
         channel = await Channel.open(endpoint_of(broker.address, **limits))

@@ -201,7 +201,7 @@ async def test_retrying_ends_with_the_requests_own_deadline(answers: tuple[Any, 
         pytest.param({ApiKey.API_VERSIONS: lambda _request: None}, 0, id="does not even greet"),
     ],
 )
-async def test_a_frozen_controller_is_left_for_the_next_one(answers: dict[int, Any], received: int) -> None:
+async def test_a_frozen_controller_is_left_for_another(answers: dict[int, Any], received: int) -> None:
     async with (
         FakeBroker(answers) as frozen,
         FakeBroker(in_turn(answered)) as alive,

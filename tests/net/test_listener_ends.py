@@ -50,7 +50,7 @@ async def test_a_client_that_leaves_takes_its_brokers_side_along_and_its_sums_ar
     ],
 )
 @on_uvloop
-async def test_one_side_that_ends_with_requests_in_flight_ends_the_client_once(
+async def test_either_side_that_ends_ends_the_client_once(
     ends: Callable[[Client, FakeBroker], None], reason: str
 ) -> None:
     async with a_fetch_that_waits() as (edge, broker, client, _waiting):

@@ -121,7 +121,7 @@ async def test_a_token_that_is_not_used_expires_at_the_broker() -> None:
     [(0, [b"alice", b"bob"]), (LIFETIME_MS - 1, [b"bob"])],
     ids=["all", "one is over"],
 )
-async def test_tokens_expire_at_the_broker_when_the_proxy_stops(passed_ms: int, expired: list[bytes]) -> None:
+async def test_tokens_expire_when_the_proxy_stops(passed_ms: int, expired: list[bytes]) -> None:
     place = Place()
     async with place.broker, asyncio.timeout(SHOULD_NOT_TAKE_S):
         tokens = place.tokens()

@@ -38,7 +38,7 @@ def counted(talk: Conversation) -> dict[str | None, tuple[int | None, int | None
         (PRODUCE, 13, produce(KNOWN_TOPICS["secrets"])),
     ],
 )
-def test_what_is_denied_as_a_whole_is_told_with_its_error(
+def test_a_request_denied_whole_is_recorded_with_its_error(
     api_key: ApiKey, version: int, request_: Any
 ) -> None:
     talk = Conversation("READ TOPIC orders", "WRITE TOPIC orders")

@@ -76,7 +76,7 @@ def test_a_topic_that_a_policy_refuses_is_told_as_each_version_can(version: int,
         pytest.param(0, UNKNOWN, UNKNOWN, id="the broker has not heard of it yet"),
     ],
 )
-def test_what_may_pass_is_an_unknown_topic_to_the_client(code: int, at_the_broker: int, told: int) -> None:
+def test_the_client_hears_what_became_of_its_topic(code: int, at_the_broker: int, told: int) -> None:
     talk = talking()
 
     finds_missing(talk, 12, "new")

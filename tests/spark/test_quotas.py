@@ -399,7 +399,7 @@ def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(sp
 @pytest.mark.parametrize(
     ("settings", "per_second"), [({"quota.mode": "observe"}, 10**6), ({"quota.window.num": "1000"}, 2_000)]
 )
-def test_who_only_observes_or_told_a_longer_window_may_pass_more(
+def test_in_observe_mode_or_longer_windows_more_may_pass(
     spark: SparkSession, settings: dict[str, str], per_second: int
 ) -> None:
     trail = Trail()

@@ -196,7 +196,7 @@ REQUESTS = [
         pytest.param({"authorizer": AllowAll()}, "no effect at this proxy", id="authorizer of all"),
     ],
 )
-def test_they_are_rejected_with_the_reason_where_they_have_no_effect(
+def test_where_they_have_no_effect_they_are_rejected(
     gate: dict[str, Any], reason: str, key: int, request_: Any, parts: str, name: str
 ) -> None:
     asking = Asking(key, codecs.request_versions(key)[-1], *RIGHTS)

@@ -151,7 +151,7 @@ def test_a_deleted_topic_costs_its_partitions_by_name_and_by_id() -> None:
     assert remaining(quota) == -1
 
 
-def test_topics_of_an_old_deletion_are_named_the_old_way_if_any_can_be_paid() -> None:
+def test_an_old_deletion_names_topics_the_old_way() -> None:
     request = types.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7)
     known: dict[TopicKey, ExistingTopic] = {
         (name, NO_TOPIC_ID): ExistingTopic(name, NO_TOPIC_ID, 1) for name in ("a", "b")

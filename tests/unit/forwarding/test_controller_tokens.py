@@ -202,7 +202,7 @@ def test_no_token_is_made_against_the_rules(
     ],
 )
 @pytest.mark.parametrize("principal", [ALICE, BOB], ids=str)
-def test_owner_and_renewers_renew_a_token_and_set_its_end(
+def test_owner_and_renewers_set_a_tokens_end(
     principal: Principal, change: Any, response: Any, period_ms: int, expiry_ms: int
 ) -> None:
     made = change(period_ms, principal)
@@ -269,7 +269,7 @@ def test_a_token_stays_as_it_is_against_the_rules(
         (SECRET.hmac("t-1"), TokenSettings(), ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED),
     ],
 )
-def test_a_token_without_proof_or_a_secret_key_is_not_changed(
+def test_without_proof_or_secret_key_no_token_changes(
     token_hmac: bytes, settings: TokenSettings, error_code: ErrorCode
 ) -> None:
     image = image_of(token_record(EXISTING))

@@ -271,7 +271,7 @@ def stops_another(world: World) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ends", [kills_another, kills_the_coordinator, stops_another])
-def test_a_proxy_that_ends_gives_its_share_to_the_others(ends: Callable[[World], None], seed: int) -> None:
+def test_a_proxy_that_ends_gives_its_share_away(ends: Callable[[World], None], seed: int) -> None:
     """Within five seconds if it is killed, and in a second if it is stopped."""
     world = running(seed=seed)
     for proxy in world.proxies:
