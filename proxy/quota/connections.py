@@ -200,12 +200,11 @@ class ConnectionQuotas:
                 self.others_count += 1
                 address = OTHERS
                 entry = self._rates.get(address)
-        if entry is None:
-            name = (CONNECTION_CREATION_RATE, address)
-            entity = QuotaEntity(ip=address) if address in self._rate_limits else _ANY_ADDRESS
-            new_rate = self._rates_of(CONNECTION_CREATION_RATE, entity)
-            rate = new_rate(name, self._window_ms, self._samples)
-            entry = self._rates[address] = _AddressRate(rate)
+        entity = QuotaEntity(ip=address) if address in self._rate_limits else _ANY_ADDRESS
+        rates = self._rates_of(CONNECTION_CREATION_RATE, entity)
+        if entry is None or entry.rates != rates:
+            rate = rates((CONNECTION_CREATION_RATE, address), self._window_ms, self._samples)
+            entry = self._rates[address] = _AddressRate(rate, rates)
         entry.last_record_ms = now_ms
         return min(self._recorded_ms(entry.rate, limit, now_ms), self._window_ms)
 
@@ -280,6 +279,8 @@ def same_address(text: str) -> str:
 @dataclass(slots=True)
 class _AddressRate:
     rate: Rate
+    rates: Rates
+    """Where it is counted: with another governing entity that may be elsewhere."""
     last_record_ms: int = 0
 
 

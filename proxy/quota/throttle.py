@@ -83,6 +83,7 @@ class Bucket:
         "max_throttle_ms",
         "metadata_offset",
         "quota_id",
+        "rates",
         "settings_generation",
         "throttled_until_ms",
         "user_tag",
@@ -122,6 +123,8 @@ class Bucket:
         """The end of the latest throttle time (also if it is not enforced)."""
         self.fetch_bytes = 0
         """The size of the latest response to a Fetch, which the first one of a connection may have too."""
+        self.rates = rates
+        """Where its use is counted."""
         self._rate: Rate = rates(self.name, window_ms, samples)
         # For Fetch requests sent in the present slot of time, and in the one before.
         self._reserved_bytes = self._reserved_before_bytes = 0
@@ -225,6 +228,10 @@ class Bucket:
     def byte_rate(self, now_ms: int) -> float:
         """Return bytes (for request_percentage: percent) per second over the windows; records nothing."""
         return self._rate.measure(now_ms)
+
+    def count_in(self, rates: Rates, window_ms: int, samples: int) -> None:
+        """Count the use there from now on: another entity governs, whose quota has another scope."""
+        self.rates, self._rate = rates, rates(self.name, window_ms, samples)
 
     @property
     def name(self) -> tuple[str, str, str]:
@@ -382,15 +389,18 @@ class ClientQuotas:
         if found is None:
             return UNLIMITED
         bucket = self.kept.find((key, found.user_tag, found.client_tag))
+        rates = self._rates_of(key, found.entity)
         if bucket is None:
-            bucket = self._new(key, found, user or "", now_ms)
+            bucket = self._new(key, found, rates, user or "", now_ms)
+        elif bucket.rates != rates:
+            bucket.count_in(rates, self._window_ms, self._samples)
         if bucket.metadata_offset < 0 or bucket.limit != found.limit:
             bucket.metadata_offset = metadata_offset
         bucket.limit, bucket.entity = found.limit, found.entity
         bucket.enforced, bucket.settings_generation = self.enforced, self._generation
         return bucket
 
-    def _new(self, key: str, found: Governing, user: str, now_ms: int) -> Bucket:
+    def _new(self, key: str, found: Governing, rates: Rates, user: str, now_ms: int) -> Bucket:
         """Return a new bucket; if there is no room for one, that of the limit's other client ids."""
         owner = user if found.is_of_chosen_name else None
         if owner is not None and not self.kept.has_room(
@@ -401,7 +411,6 @@ class ClientQuotas:
             others = self.kept.find((key, found.user_tag, found.client_tag))
             if others is not None:
                 return others
-        rates = self._rates_of(key, found.entity)
         bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
         self.kept.add(bucket.name, bucket, owner)
         return bucket

@@ -16,6 +16,7 @@ from proxy.quota.connections import (
     same_address,
 )
 from proxy.quota.keys import CONNECTION_CREATION_RATE
+from proxy.quota.rate import Rate, Rates, unshared
 from tests.support.metadata_log import quotas_image
 
 pytestmark = pytest.mark.spec("Q12", "O6")
@@ -213,3 +214,20 @@ def test_addresses_beyond_the_room_share_one_rate_with_the_limit_of_one() -> Non
     assert sum(rejected is None for rejected in others) == 5
     assert quotas.open(EXTERNAL, HERE, image, NOW) is None
     assert (quotas.measured_addresses, quotas.others_count) == (MAX_ADDRESSES + 2, 100)
+
+
+@pytest.mark.spec("Q13")
+def test_another_governing_entity_of_an_address_brings_its_scope() -> None:
+    """The rate of an address with a quota of its own is counted elsewhere: there it is over the limit."""
+    elsewhere = Rate()
+    elsewhere.record(1_000, NOW)
+
+    def rates_of(_key: str, entity: QuotaEntity | None) -> Rates:
+        return (lambda *_: elsewhere) if entity == QuotaEntity(ip=HERE) else unshared
+
+    quotas = ConnectionQuotas(ConnectionLimits(), rates_of=rates_of)
+
+    assert connected(quotas, 1, rates({None: 10.0}), 0) == [None]
+    (away,) = connected(quotas, 1, rates({HERE: 10.0}), 0)
+    assert away is not None
+    assert away.reason == TOO_FAST

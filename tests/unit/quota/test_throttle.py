@@ -10,6 +10,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from proxy.quota.rate import Rate, Rates, unshared
 from proxy.quota.throttle import MAX_RESERVED_MS, RESERVED_MS, UNLIMITED, ClientQuotas
 from tests.support.metadata_log import quotas_image
 
@@ -254,3 +255,37 @@ def test_a_session_with_groups_leaves_no_names_of_groups_behind() -> None:
 
     assert [bucket.quota_id for bucket in buckets] == [f"u@group-7:c{number}" for number in range(5)]
     assert getrefcount(groups) == held
+
+
+class RateOfCluster(Rate):
+    is_shared = True
+
+
+@pytest.mark.spec("Q4", "Q13")
+def test_another_governing_entity_brings_its_scope() -> None:
+    """Of one user the quota is for the cluster, of all others for each proxy."""
+    of_all, of_one = QuotaEntity(user=DEFAULT), QuotaEntity(user="u")
+
+    def rates_of(_key: str, entity: QuotaEntity | None) -> Rates:
+        return (lambda _, *windows: RateOfCluster(*windows)) if entity == of_one else unshared
+
+    quotas = ClientQuotas(Settings(), rates_of=rates_of)
+    held = quotas.bucket(PRODUCER_BYTE_RATE, produce_limits({of_all: 1000.0}), "u", "a")
+    scopes = [held.is_shared]
+    for entity in (of_one, of_all):
+        quotas.bucket(PRODUCER_BYTE_RATE, produce_limits({entity: 1000.0}), "u", "a")
+        scopes.append(held.is_shared)
+
+    assert scopes == [False, True, False]
+
+
+@pytest.mark.spec("Q6", "Q13")
+def test_use_still_counts_where_the_scope_stays() -> None:
+    quotas = ClientQuotas(Settings())
+    before, after = (
+        produce_limits({QuotaEntity(user=DEFAULT): 1000.0}),
+        produce_limits({QuotaEntity(user="u"): 500.0}),
+    )
+    quotas.bucket(PRODUCER_BYTE_RATE, before, "u", "a").record(8000, NOW)
+
+    assert quotas.bucket(PRODUCER_BYTE_RATE, after, "u", "a").record(0, NOW) > 0
