@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from proxy.net.kafka.channel import ChannelError, SaslLogin
+from proxy.net.kafka import user_tokens
+from proxy.net.kafka.channel import ChannelError, LoginRejected, SaslLogin
 from proxy.net.kafka.user_tokens import UserTokens
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from tests.session.conversation import NOW_MS
+from proxy.wire.error_codes import ErrorCode
+from tests.session.conversation import NOW_MS, produce, produced
 from tests.support.controllers import endpoint_of, login
-from tests.support.edges import SHOULD_NOT_TAKE_S
+from tests.support.edges import SHOULD_NOT_TAKE_S, a_gate, an_edge, on_uvloop
 from tests.support.fake_broker import FakeBroker, Request
 
 pytestmark = pytest.mark.spec("O7")
@@ -25,16 +27,20 @@ LIFETIME_MS, IDLE_MS = 60_000, 40
 
 
 class Place:
-    """Tokens at a broker that takes every login, and the time they are used at."""
+    """Tokens at a broker that takes every login, but not with tokens that are gone; and the time they are
+    used at."""
 
     def __init__(self) -> None:
         self.now_ms = NOW_MS
+        self.gone: set[str] = set()
+        """The tokens that the broker does not know any more."""
         self.broker = FakeBroker(
             {
                 ApiKey.SASL_HANDSHAKE: lambda request: types.SaslHandshakeResponse(
                     mechanisms=[request.message.mechanism]
                 ),
-                ApiKey.SASL_AUTHENTICATE: lambda _request: types.SaslAuthenticateResponse(),
+                ApiKey.SASL_AUTHENTICATE: self._logged_in,
+                ApiKey.PRODUCE: lambda _request: produced("orders"),
                 CREATE: self._created,
                 RENEW: lambda _request: types.RenewDelegationTokenResponse(
                     expiry_timestamp_ms=self.now_ms + LIFETIME_MS
@@ -46,12 +52,17 @@ class Place:
     def _created(self, request: Request) -> Any:
         owner = request.message.owner_principal_name
         return types.CreateDelegationTokenResponse(
-            token_id=f"token of {owner}",
+            token_id=f"token of {owner}" + ("" if not self.gone else "'"),
             hmac=owner.encode(),
             issue_timestamp_ms=self.now_ms,
             expiry_timestamp_ms=self.now_ms + LIFETIME_MS,
             max_timestamp_ms=self.now_ms + 10 * LIFETIME_MS,
         )
+
+    def _logged_in(self, request: Request) -> Any:
+        _, name, _ = bytes(request.message.auth_bytes).split(b"\0")
+        code = ErrorCode.SASL_AUTHENTICATION_FAILED if name.decode() in self.gone else ErrorCode.NONE
+        return types.SaslAuthenticateResponse(error_code=code)
 
     def tokens(self, idle_ms: int = 3_600_000) -> UserTokens:
         own = endpoint_of(self.broker.address, sasl=login("penstock", "secret"))
@@ -145,3 +156,51 @@ async def test_a_principal_without_a_name_has_no_token_because_it_would_be_the_p
             await place.tokens().login(Principal("User", ""))
 
         assert place.asked(CREATE) == []
+
+
+@on_uvloop
+async def test_a_token_that_the_broker_forgot_is_replaced() -> None:
+    """Its owner may expire it, and another secret key makes all of them invalid."""
+    place = Place()
+    async with place.broker:
+        tokens = place.tokens()
+        async with an_edge(a_gate(), place.broker.address, identity=tokens) as edge:
+            for _ in range(2):
+                client = await edge.client()
+                client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+                await client.hears(ApiKey.PRODUCE, 9)
+                place.gone = {"token of ANONYMOUS"}
+
+            assert edge.upstream_errors == 0
+
+    assert len(place.broker.received(CREATE)) == 2
+
+
+async def test_a_token_that_never_worked_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker would reject the next one too: a token for each connection is none the better."""
+    monkeypatch.setattr(user_tokens, "KNOWN_WITHIN_S", 0.0)
+    place = Place()
+    place.gone = {"token of alice'"}
+    async with place.broker:
+        tokens = place.tokens()
+        with pytest.raises(LoginRejected):
+            await tokens.login(ALICE)
+
+        assert not tokens.replaces(ALICE, await tokens.login(ALICE))
+
+    assert len(place.broker.received(CREATE)) == 1
+
+
+async def test_one_token_takes_the_place_of_a_rejected_one() -> None:
+    """Two connections were rejected with the same one."""
+    place = Place()
+    async with place.broker:
+        tokens = place.tokens()
+        rejected = await tokens.login(ALICE)
+        place.gone = {rejected.username}
+
+        assert tokens.replaces(ALICE, rejected)
+        other = await tokens.login(ALICE)
+        assert tokens.replaces(ALICE, rejected)
+
+        assert (await tokens.login(ALICE)).username == other.username != rejected.username

@@ -26,7 +26,7 @@ from proxy.net.clients.listener import Listener
 from proxy.net.clients.services import Services
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, not_revoked
 from proxy.net.kafka.channel import SaslLogin
-from proxy.net.kafka.user_tokens import ProxyIdentity
+from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
 from proxy.quota.connections import AcceptRates, ConnectionLimits, ConnectionQuotas
@@ -147,8 +147,10 @@ class Edge:
         trail: AuditLog | None = None,
         files: int = UNLIMITED,
         login: SaslLogin | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self._trail = trail
+        self._identity = identity or ProxyIdentity(login)
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
         self.accept_errors: list[str] = []
@@ -167,7 +169,7 @@ class Edge:
         services = Services(
             gate=self.gate,
             broker=lambda: self._broker,
-            identity=ProxyIdentity(self._broker.sasl),
+            identity=self._identity,
             forward=self._forward,
             record=self._record,
             trail=self._trail or NoTrail(),
@@ -238,11 +240,12 @@ async def an_edge(
     trail: AuditLog | None = None,
     files: int = UNLIMITED,
     login: SaslLogin | None = None,
+    identity: Identity | None = None,
 ) -> AsyncIterator[Edge]:
-    """`login`: the proxy's at the broker."""
+    """`login`: the proxy's at the broker. `identity`: that of clients; None: the same."""
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, login)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, login, identity)
         await edge.start(tasks, tls)
         try:
             yield edge

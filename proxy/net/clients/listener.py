@@ -27,7 +27,7 @@ from proxy.net.clients.relay_protocol import ReceiveBuffers
 from proxy.net.clients.services import Services
 from proxy.net.clients.upstream import connect, next_login
 from proxy.net.files.tls import ServerTls
-from proxy.net.kafka.channel import ChannelError, SaslLogin
+from proxy.net.kafka.channel import ChannelError, LoginRejected, SaslLogin
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.keepalive import Keepalive
@@ -276,18 +276,27 @@ class Listener:
         """Connect to the broker for a connection."""
         try:
             login = await self._login(connection)
-            broker = self._services.broker()
-            named = connection.session.authentication.client_software
-            name, _, version = (named or "").partition(" ")
-            software = (name, version) if named is not None and self._services.announces_software else None
-            endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
-            await connect(endpoint, software, connection, Upstream(connection, self.buffers))
+            try:
+                await self._connect(connection, login)
+            except LoginRejected:
+                identity, principal = self._services.identity, connection.session.authentication.principal
+                if login is None or not identity.replaces(principal, login):
+                    raise
+                await self._connect(connection, await self._login(connection))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)
         except ChannelError as error:
             self._services.observer.upstream_error()
             self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
+
+    async def _connect(self, connection: Connection, login: SaslLogin | None) -> None:
+        broker = self._services.broker()
+        named = connection.session.authentication.client_software
+        name, _, version = (named or "").partition(" ")
+        software = (name, version) if named is not None and self._services.announces_software else None
+        endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
+        await connect(endpoint, software, connection, Upstream(connection, self.buffers))
 
     @_in_a_task
     async def renew_login(self, connection: Connection, upstream: Upstream) -> None:

@@ -48,6 +48,10 @@ class Identity(Protocol):
         """Return the login for a connection of this client. ChannelError when there is none."""
         ...
 
+    def replaces(self, principal: Principal, rejected: SaslLogin) -> bool:
+        """Whether `login` returns another one now that the broker has rejected this one."""
+        ...
+
     async def run(self) -> None:
         """Run upkeep until cancelled."""
         ...
@@ -61,6 +65,9 @@ class ProxyIdentity:
 
     async def login(self, principal: Principal) -> SaslLogin | None:
         return self.own
+
+    def replaces(self, principal: Principal, rejected: SaslLogin) -> bool:
+        return False
 
     async def run(self) -> None:
         """Return: there is no upkeep."""
@@ -76,6 +83,8 @@ class _Token:
     expires_at_ms: int = 0
     max_at_ms: int = 0
     used_at_ms: int = 0
+    has_worked: bool = False
+    """Whether the broker has accepted it. If not, the next token would be rejected too."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def fresh(self, now_ms: int) -> bool:
@@ -119,6 +128,15 @@ class UserTokens:
                 await self._create(principal, token)
         return self._login_with(token)
 
+    def replaces(self, principal: Principal, rejected: SaslLogin) -> bool:
+        """One that has worked is gone at the broker: its owner has expired it, or the key is another one."""
+        token = self._tokens.get(principal)
+        if token is not None and token.token_id == rejected.username:
+            if not token.has_worked:
+                return False
+            token.expires_at_ms = 0
+        return True
+
     async def run(self) -> None:
         """Expire unused tokens until cancelled, and then all of them."""
         try:
@@ -149,7 +167,9 @@ class UserTokens:
         token.token_id, token.hmac = response.token_id, bytes(response.hmac)
         token.expires_at_ms, token.max_at_ms = response.expiry_timestamp_ms, response.max_timestamp_ms
         token.lifetime_ms = response.expiry_timestamp_ms - response.issue_timestamp_ms
+        token.has_worked = False
         await self._wait_until_known(token)
+        token.has_worked = True
         log.info("delegation token created", principal=str(principal), token_id=token.token_id)
 
     async def _renewed(self, token: _Token) -> bool:
