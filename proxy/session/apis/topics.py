@@ -47,8 +47,8 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def finish(response: types.CreateTopicsResponse) -> None:
-        for topic in response.topics:
-            # The broker knows it later.
+        for topic in () if request.validate_only else response.topics:
+            # The broker knows it later. In a dry run Kafka's controller returns the id of no topic.
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         hide_configs(response.topics, shown)
 

@@ -209,6 +209,16 @@ def test_the_id_of_a_created_topic_is_known() -> None:
     assert [topic.topic_id for topic in deleter.for_(delete_topics(new)).forwarded.topics] == [new]
 
 
+def test_the_id_of_a_dry_run_is_not_learnt() -> None:
+    creator = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC new")
+    result = t.CreateTopicsResponse.CreatableTopicResult(name="new", topic_id=b"1" * 16)
+    tried = creation("new")
+    tried.validate_only = True
+    creator.for_(tried).told(t.CreateTopicsResponse(topics=[result]))
+
+    assert creator.gate.topic_names.topic_id("new") is None
+
+
 def metadata(*topics: tuple[str | None, int]) -> Any:
     topic = t.MetadataResponse.MetadataResponseTopic
     return t.MetadataResponse(topics=[topic(name=name, error_code=code) for name, code in topics])
