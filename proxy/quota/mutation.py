@@ -4,7 +4,6 @@ There is one token bucket for each quota-id, with the same precedence as for byt
 calls it for CreateTopics, CreatePartitions and DeleteTopics.
 """
 
-import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -59,7 +58,7 @@ class TokenBucket:
         tokens = self.tokens(now_ms)
         if tokens >= 0:
             return None
-        return min(math.floor(-tokens / self._rate * 1000 + 0.5), _MAX_THROTTLE_MS)
+        return int(min(-tokens / self._rate * 1000 + 0.5, _MAX_THROTTLE_MS))  # It may be infinite.
 
 
 @dataclass(slots=True)

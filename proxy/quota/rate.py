@@ -96,7 +96,7 @@ class Rate:
             return 0
         if bound <= 0:
             return _MAX_THROTTLE_MS
-        return min(int((rate - bound) / bound * window_ms + 0.5), _MAX_THROTTLE_MS)
+        return int(min((rate - bound) / bound * window_ms + 0.5, _MAX_THROTTLE_MS))  # It may be infinite.
 
     def _measured_ms(self, elapsed_ms: int) -> int:
         """Return the time that `elapsed_ms` since the start of the oldest sample counts as."""

@@ -373,3 +373,14 @@ def test_a_long_poll_pays_for_its_answer_and_not_for_the_time_it_waited() -> Non
     size = len(talk.heard_bytes()) / 100 - 5  # Without the length and the tags of the header.
     assert talk.mutes == []
     assert bucket.byte_rate(talk.now_ms) * 10 == pytest.approx(size)
+
+
+@pytest.mark.spec("Q6", "Q7")
+def test_a_limit_near_zero_throttles_and_ends_no_connection() -> None:
+    talk = limited()
+    talk.gate.quotas = ClientQuotas(Quotas(5e-324, 5e-324), True)
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.answers(PRODUCE, 9, produced("orders"))
+
+    assert talk.heard(PRODUCE, 9).throttle_time_ms == 2**31 - 1
+    assert talk.mutes == [2**31 - 1]

@@ -64,6 +64,13 @@ def test_an_overdrawn_bucket_says_how_long_it_takes_to_fill(overdrawn: float, th
     assert bucket.overdrawn_ms(NOW) == throttle_ms
 
 
+def test_a_limit_near_zero_throttles_as_long_as_the_wire_says() -> None:
+    bucket = TokenBucket(5e-324, 11, NOW)
+    bucket.take(1, NOW)
+
+    assert bucket.overdrawn_ms(NOW) == 2**31 - 1
+
+
 def test_a_strict_quota_refuses_once_the_bucket_is_overdrawn_and_not_for_the_size_of_a_request() -> None:
     asked = quota(MutationQuotas(10, 1))
 
