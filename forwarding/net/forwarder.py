@@ -44,6 +44,9 @@ from proxy.wire.header import decode_response_header
 ATTEMPT_TIMEOUT_MS = 5_000
 """A controller that sends nothing for so long, with requests in flight, may be frozen or cut off: another one
 is tried. If it was only slow, it gets the same forward id again, and responds as to the first attempt."""
+LEADER_TIMEOUT_MS = 30_000
+"""The same for the leader of Kafka's quorum, as long as it serves its log. It knows no forward ids, and would
+carry out the request twice; brokers give it as much (controller.socket.timeout.ms)."""
 
 MAX_OF_PRINCIPAL = 8
 """The controller serves the requests of a proxy one after the other, and some need no right: those of one
@@ -411,8 +414,10 @@ class Forwarder:
     async def _until_silent(self, channel: Channel) -> None:
         left_ms = self._attempt_timeout_ms
         while left_ms > 0:
-            await asyncio.sleep(left_ms / 1000)
-            left_ms = self._attempt_timeout_ms - channel.silent_ms
+            await asyncio.sleep(min(left_ms, self._attempt_timeout_ms) / 1000)
+            leader = self.leader()
+            leads = leader is not None and leader.address == channel.endpoint.address
+            left_ms = (LEADER_TIMEOUT_MS if leads else self._attempt_timeout_ms) - channel.silent_ms
         log.warning("controller is silent", address=channel.endpoint.address, silent_ms=channel.silent_ms)
         self._abandon(channel)
 

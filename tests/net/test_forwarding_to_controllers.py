@@ -216,6 +216,43 @@ async def test_a_frozen_controller_is_left_for_another(answers: dict[int, Any], 
 
 
 @pytest.mark.spec("E5")
+async def test_a_slow_leader_gets_a_request_once() -> None:
+    """Kafka's controller would carry it out again: a topic that it has created exists already, then."""
+
+    async def late(request: Request) -> Any:
+        await asyncio.sleep(0.4)
+        return answered(request)
+
+    async with FakeBroker(in_turn(late)) as controller:
+        leader = endpoint_of(controller.address)
+        async with a_forwarder(leader, attempt_timeout_ms=100, leader=lambda: leader) as forwarder:
+            reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert (reply.error_code, reply.attempts) == (ErrorCode.NONE, 1)
+    assert len(controller.received(ApiKey.ENVELOPE)) == 1
+
+
+@pytest.mark.spec("E5")
+async def test_a_silent_leader_that_is_lost_is_left() -> None:
+    """The log is read there too: that it does not respond to that says that it is frozen."""
+    known: list[EndpointSettings] = []
+    async with (
+        FakeBroker(in_turn(lambda _request: known.clear())) as frozen,
+        FakeBroker(in_turn(answered)) as alive,
+    ):
+        known.append(endpoint_of(frozen.address))
+        async with a_forwarder(
+            endpoint_of(frozen.address),
+            endpoint_of(alive.address),
+            attempt_timeout_ms=100,
+            leader=lambda: known[0] if known else None,
+        ) as forwarder:
+            reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+
+    assert reply.error_code == ErrorCode.NONE
+
+
+@pytest.mark.spec("E5")
 async def test_without_any_controller_a_request_times_out() -> None:
     async with FakeBroker({}) as gone:
         address = gone.address
