@@ -110,8 +110,10 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
         to_send.append(copy(resource))
         if _changes_owner_or_acls(resource):
             to_send[-1].configs = broker_configs(resource.configs)
+    narrowed: Any = copy(request)
+    narrowed.resources = to_send
     return SendToBroker(
-        type(request)(resources=to_send, validate_only=request.validate_only),
+        narrowed,
         merge,
         alteration if changes and not request.validate_only else None,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from proxy.admin.authorization import Authorization
@@ -230,15 +231,18 @@ def _key_of_result(
 
 def with_topics(request: Shortened, topics: list[Any]) -> Shortened:
     """Return the same CreateTopics or CreatePartitions request with only these topics."""
-    return type(request)(topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+    narrowed = copy(request)  # With the tagged fields that are not known here.
+    narrowed.topics = topics
+    return narrowed
 
 
 def deletion_of(request: types.DeleteTopicsRequest, topics: list[TopicKey]) -> types.DeleteTopicsRequest:
     """Return the same DeleteTopics request with only these topics, in the fields of its version."""
-    deletion = types.DeleteTopicsRequest
+    narrowed = copy(request)
     if request.topic_names:
-        return deletion(
-            topic_names=[name for name, _ in topics if name is not None], timeout_ms=request.timeout_ms
-        )
-    states = [deletion.DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics]
-    return deletion(topics=states, timeout_ms=request.timeout_ms)
+        narrowed.topic_names = [name for name, _ in topics if name is not None]
+    else:
+        narrowed.topics = [
+            request.DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics
+        ]
+    return narrowed

@@ -92,12 +92,10 @@ def _several(
 
     if not rejected:
         return Forward(None, on_response)
-    keys = [key for key in requested if key in allowed]
-    if not keys:
+    request.coordinator_keys = [key for key in requested if key in allowed]
+    if not request.coordinator_keys:
         return Respond(types.FindCoordinatorResponse(coordinators=rejected))
-    return Forward(
-        types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_response
-    )
+    return Forward(request, on_response)
 
 
 def _rewrite(call: Call, response: types.FindCoordinatorResponse) -> None:

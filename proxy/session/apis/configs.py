@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Protocol
 
@@ -166,10 +167,8 @@ def _sent(call: Call, request: Any, on_response: ResponseHandler | None) -> Verd
         return forward_to_controller(request, on_response)
     if len(of_broker) == len(resources):
         return _at_broker(call, request, on_response)
-    rest = type(request)(
-        resources=[each for each in resources if not _is_of_one_broker(*resource_key(each))],
-        validate_only=request.validate_only,
-    )
+    rest = copy(request)
+    rest.resources = [each for each in resources if not _is_of_one_broker(*resource_key(each))]
     request.resources = of_broker
 
     def then(response: Any, error_code: int) -> Verdict:

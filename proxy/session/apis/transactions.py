@@ -230,8 +230,8 @@ def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> V
 
     if not rejected:
         return Forward(None, on_response)
-    left = [name for name in requested if name in allowed]
-    return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_response)
+    request.transactional_ids = [name for name in requested if name in allowed]
+    return Forward(request, on_response)
 
 
 def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:

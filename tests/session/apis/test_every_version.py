@@ -9,6 +9,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.table import TABLE, rejection
 from proxy.session.call import Respond
 from proxy.wire import codecs
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.catalog import response as response_schema
@@ -87,3 +88,35 @@ def codes_in(message: Any) -> set[int]:
         elif isinstance(value, list):
             found |= {code for part in value if hasattr(type(part), "__slots__") for code in codes_in(part)}
     return found
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    ("api_key", "rights", "request_"),
+    [
+        (
+            ApiKey.FIND_COORDINATOR,
+            ("DESCRIBE GROUP team",),
+            t.FindCoordinatorRequest(coordinator_keys=["team", "others"]),
+        ),
+        (
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            ("DESCRIBE TRANSACTIONAL_ID mine",),
+            t.DescribeTransactionsRequest(transactional_ids=["mine", "others"]),
+        ),
+        (
+            ApiKey.DELETE_TOPICS,
+            ("DELETE TOPIC orders",),
+            t.DeleteTopicsRequest(
+                topics=[t.DeleteTopicsRequest.DeleteTopicState(name=name) for name in ("orders", "secrets")]
+            ),
+        ),
+    ],
+)
+def test_what_is_left_of_a_request_has_its_unknown_fields(
+    api_key: int, rights: tuple[str, ...], request_: Any
+) -> None:
+    request_.unknown_tags = {5_000: b"later"}
+    asking = Asking(api_key, codecs.request_versions(api_key)[-1], *rights)
+
+    assert asking.for_(request_).forwarded.unknown_tags == {5_000: b"later"}
