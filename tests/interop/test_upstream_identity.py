@@ -1,16 +1,23 @@
 """The broker sees the end user: its own ACLs decide on produce and fetch, though the proxy connects."""
 
+import asyncio
+from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import KafkaError, Producer
 
+from proxy.net.kafka.channel import Channel, EndpointSettings, LoginRejected, SaslLogin
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.release import Feature, Release
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.controllers import endpoint_of
 from tests.support.steady_clients import SteadyClients
 
 pytestmark = [
@@ -63,9 +70,9 @@ def alice(stack: Stack) -> User:
     return alice
 
 
-def produced_to(stack: Stack, user: User, topic: str) -> KafkaError | None:
+def produced_to(stack: Stack, user: User, topic: str, within_ms: int = 10_000) -> KafkaError | None:
     outcome: list[KafkaError | None] = []
-    settings = {"message.timeout.ms": 10_000, "acks": "all"}
+    settings = {"message.timeout.ms": within_ms, "acks": "all"}
     producer = Producer({**librdkafka_settings(user, stack.entrance()), **settings})
     producer.produce(topic, b"a record", on_delivery=lambda error, _message: outcome.append(error))
     producer.flush(TIMEOUT_S)
@@ -91,6 +98,43 @@ def test_the_broker_knows_the_user_for_as_long_as_she_is_there(stack: Stack, ali
 
     assert (clients.trouble, clients.refused) == ([], [])
     assert sorted(clients.acknowledged) == sorted(clients.read) == list(range(clients.sent))
+
+
+async def expire(stack: Stack, owner: User) -> None:
+    """Expire the owner's token, as the renewer that the proxy is, until the broker rejects it."""
+    own = stack.wiring.broker_login
+    login = SaslLogin(mechanism=own.mechanism, username=own.name, password=lambda: own.password)
+    at_broker = endpoint_of(stack.broker.sasl_plaintext, sasl=login)
+    described = types.DescribeDelegationTokenRequest
+    wanted = described.DescribeDelegationTokenOwner(principal_type="User", principal_name=owner.name)
+    async with await Channel.open(at_broker) as channel:
+        found = await channel.request(ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, described(owners=[wanted]))
+        (token,) = found.tokens
+        hmac = bytes(token.hmac)
+        expiry = types.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=-1)
+        assert (await channel.request(ApiKey.EXPIRE_DELEGATION_TOKEN, 2, expiry)).error_code == 0
+    by_token = replace(
+        login, username=token.token_id, password=lambda: b64encode(hmac).decode(), token_auth=True
+    )
+    async with asyncio.timeout(TIMEOUT_S):
+        while await accepts(replace(at_broker, sasl=by_token)):
+            pass  # The broker learns of it from its log.
+
+
+async def accepts(login: EndpointSettings) -> bool:
+    try:
+        await (await Channel.open(login)).close()
+    except LoginRejected:
+        return False
+    return True
+
+
+async def test_a_token_that_was_expired_is_replaced(stack: Stack, alice: User) -> None:
+    assert await asyncio.to_thread(produced_to, stack, alice, "hers") is None
+    await expire(stack, alice)
+
+    # Half of its lifetime would be 5 s.
+    assert await asyncio.to_thread(produced_to, stack, alice, "hers", 4_000) is None
 
 
 def test_the_tokens_are_the_users_and_go_when_the_proxy_goes(stack: Stack, alice: User) -> None:
