@@ -162,8 +162,6 @@ class ControllerApi:
     """A broker carries it out, so it is offered in the versions that the broker supports."""
     topics: Callable[[Any], Sequence[TopicKey]] = lambda _request: ()
     """Returns the topics of a request whose existence, names and ids the decision needs."""
-    waits_for_topics: bool = False
-    """Whether the broker has a moment to know them. DeleteTopics needs few, and names missing ones."""
     dry_run: Callable[[Policies, Any], types.CreateTopicsRequest | None] = lambda _policies, _request: None
     """Returns the dry run that a broker makes before the decision, or None."""
     duplicate_response: Callable[[DuplicateForward[Any]], Message] = lambda duplicate: duplicate.response

@@ -197,7 +197,6 @@ CONTROLLER_APIS = tuple(
         writes=("AccessControlEntryRecord", "RemoveAccessControlEntryRecord", *OF_TOPICS),
         to_broker=True,
         topics=_topics_to_look_up,
-        waits_for_topics=True,
     )
     for key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 )

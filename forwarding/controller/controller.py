@@ -146,11 +146,6 @@ class Controller:
         controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)
         return () if controller_api is None else controller_api.topics(forwarded.message)
 
-    def waits_for_topics(self, forwarded: ForwardedRequest) -> bool:
-        """Whether to wait for topics that the broker does not know: they may just have been created."""
-        controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)
-        return controller_api is not None and controller_api.waits_for_topics
-
     def dry_run_request(self, forwarded: ForwardedRequest) -> types.CreateTopicsRequest | None:
         """Return the dry run whose response the decision needs, or None."""
         controller_api = CONTROLLER_APIS.get(forwarded.header.api_key)

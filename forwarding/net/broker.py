@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 import structlog
@@ -26,8 +27,8 @@ IDS_BY_NAME_VERSIONS = (10, 12)
 TOPICS_AT_ONCE = 500
 """Topics of one Metadata request; to handle this many takes one or two milliseconds."""
 CREATE_TOPICS_VERSIONS = (5, 7)
-CREATION_KNOWN_S, PERHAPS_CREATED_S = 5.0, 1.0
-"""How long a broker may take to know a topic that was created, and one that perhaps was."""
+CREATION_KNOWN_S = 5.0
+"""How long a broker may take to know a topic that was created."""
 FIRST_PAUSE_S, LOOK_AGAIN_S = 0.005, 0.1
 REPLICATION_FACTORS = (3, 1)
 """Tried in this order: three replicas if the cluster has them."""
@@ -45,6 +46,8 @@ class Broker:
         self._endpoint = endpoint
         self._channel: Channel | None = None
         self._opening = asyncio.Lock()
+        # By name and by id: until when the broker may not know a topic that was created here, in seconds.
+        self._created: dict[TopicKey, float] = {}
         self.known_versions: dict[int, tuple[int, int]] = {}
         """The versions that the broker supported when last connected; empty before the first connection."""
 
@@ -57,12 +60,21 @@ class Broker:
     ) -> Response:
         """Send one request, without retries. After a ChannelError it may or may not have been carried out."""
         channel = await self._open()
-        return await channel.request(api_key, version, message, timeout_ms=timeout_ms)
+        response = await channel.request(api_key, version, message, timeout_ms=timeout_ms)
+        if isinstance(response, types.DeleteTopicsResponse):
+            for deleted in response.responses:
+                self._created.pop((deleted.name, NO_TOPIC_ID), None)
+                self._created.pop((None, bytes(deleted.topic_id)), None)
+        elif isinstance(response, types.CreateTopicsResponse) and not getattr(
+            message, "validate_only", False
+        ):
+            self._note_created(response)
+        return response
 
     async def created_ids(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ids of new topics, without those that are deleted meanwhile; brokers that return no ids
         give an empty result."""
-        found = await self.existing([(name, NO_TOPIC_ID) for name in names], CREATION_KNOWN_S)
+        found = await self.existing([(name, NO_TOPIC_ID) for name in names])
         return {topic.name: topic.topic_id for topic in found.values() if any(topic.topic_id)}
 
     async def found_ids(self, names: list[str]) -> dict[str, bytes | None]:
@@ -78,29 +90,37 @@ class Broker:
                     found[topic.name] = bytes(topic.topic_id)
         return found
 
-    async def existing(
-        self, keys: Sequence[TopicKey], within_s: float = 0.0
-    ) -> dict[TopicKey, ExistingTopic]:
-        """Return those of the topics that exist, as far as the broker knows them within this time.
+    async def existing(self, keys: Sequence[TopicKey]) -> dict[TopicKey, ExistingTopic]:
+        """Return those of the topics that exist.
 
         Kafka's controller acknowledges a topic before all brokers know it: some milliseconds, on a busy
-        machine more. Ids have PERHAPS_CREATED_S in any case: clients know them from a creation. A slow
-        response is waited for like any other.
+        machine more. So a topic that was created here is waited for, and no other: the requests of a proxy
+        wait for each other. A slow response is waited for like any other.
         """
         found: dict[TopicKey, ExistingTopic] = {}
-        now_s, pause_s = asyncio.get_running_loop().time, FIRST_PAUSE_S
-        until_s = now_s() + (within_s or PERHAPS_CREATED_S)
-        awaited = set(keys if within_s else [key for key in keys if key[0] is None])
+        missing, pause_s = keys, FIRST_PAUSE_S
         while True:
-            for some in _in_parts([key for key in keys if key not in found]):
+            for some in _in_parts(missing):
                 for topic in await self._topics_of_names([name for name, _ in some if name is not None]):
                     found[topic.name, NO_TOPIC_ID] = topic
                 for topic in await self._topics_of_ids([topic_id for name, topic_id in some if name is None]):
                     found[None, topic.topic_id] = topic
-            if now_s() >= until_s or found.keys() >= awaited:
+            now_s = asyncio.get_running_loop().time()
+            missing = [key for key in missing if key not in found and self._created.get(key, now_s) > now_s]
+            if not missing:
                 return found
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_AGAIN_S)
+
+    def _note_created(self, response: types.CreateTopicsResponse) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for key in list(takewhile(lambda key: self._created[key] < now_s, self._created)):
+            del self._created[key]
+        for topic in response.topics:
+            if topic.error_code == ErrorCode.NONE:
+                for key in ((topic.name, NO_TOPIC_ID), (None, bytes(topic.topic_id))):
+                    self._created.pop(key, None)  # To be the newest.
+                    self._created[key] = now_s + CREATION_KNOWN_S
 
     async def dry_run(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
         """Send a CreateTopics request with validate_only."""

@@ -15,7 +15,7 @@ from forwarding.controller.audit_events import mutations_counted, mutations_thro
 from forwarding.controller.controller import CONTROLLER_APIS
 from forwarding.controller.mutations import Charge, ChargedMutations
 from forwarding.envelope import ForwardedRequest, Sender
-from forwarding.net.broker import PERHAPS_CREATED_S, Broker
+from forwarding.net.broker import Broker
 from forwarding.net.one_thread import OneThread
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
@@ -89,9 +89,7 @@ class Mutations:
         found: Any = (
             await self._broker.dry_run(request)
             if charge.topics is None
-            else await self._broker.existing(
-                await self._thread.run(partial(charge.topics, request)), PERHAPS_CREATED_S
-            )
+            else await self._broker.existing(await self._thread.run(partial(charge.topics, request)))
         )
         return await self._thread.run(partial(charge.charge, request, found, quota, self._now_ms()))
 

@@ -47,7 +47,7 @@ from forwarding.envelope import (
     as_known,
     wrap_response,
 )
-from forwarding.net.broker import PERHAPS_CREATED_S, Broker
+from forwarding.net.broker import Broker
 from forwarding.net.duplicate_forwards import (
     CommittedForwards,
     ForwardKey,
@@ -361,8 +361,7 @@ class RequestProcessor:
                     self._controller.dry_run_request(forwarded),
                 )
             )
-            within_s = PERHAPS_CREATED_S if self._controller.waits_for_topics(forwarded) else 0
-            existing = await self._broker.existing(keys, within_s) if keys else {}
+            existing = await self._broker.existing(keys) if keys else {}
             tried = [] if dry_run is None else (await self._broker.dry_run(dry_run)).topics
         except ChannelError as error:
             return await self._respond(forwarded, sender, _broker_timeout(forwarded, error))

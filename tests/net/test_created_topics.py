@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,11 @@ class LateBroker:
 
     def __init__(self, *existing: str) -> None:
         self._existing = existing
-        self._requests = 0
+        self.requests = 0
 
     def metadata(self, request: Request) -> t.MetadataResponse:
-        self._requests += 1
-        known = self._existing if self._requests > 2 else ()
+        self.requests += 1
+        known = self._existing if self.requests > 2 else ()
         topic = t.MetadataResponse.MetadataResponseTopic
         names = {topic_id: name for name, topic_id in IDS.items()}
         asked = [(each.name or names[bytes(each.topic_id)], each) for each in request.message.topics]
@@ -47,10 +48,39 @@ class LateBroker:
         )
 
 
+def created() -> t.CreateTopicsResponse:
+    topic = t.CreateTopicsResponse.CreatableTopicResult
+    return t.CreateTopicsResponse(
+        topics=[topic(name=name, topic_id=topic_id) for name, topic_id in IDS.items()]
+    )
+
+
+def deleted() -> t.DeleteTopicsResponse:
+    topic = t.DeleteTopicsResponse.DeletableTopicResult
+    return t.DeleteTopicsResponse(
+        responses=[topic(name=name, topic_id=topic_id) for name, topic_id in IDS.items()]
+    )
+
+
+async def create(broker: Broker, *, validate_only: bool = False) -> None:
+    request = t.CreateTopicsRequest(validate_only=validate_only)
+    await broker.request(ApiKey.CREATE_TOPICS, 7, request, timeout_ms=5_000)
+
+
 @asynccontextmanager
 async def before(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> AsyncIterator[Broker]:
-    speaks: dict[int, tuple[int, int]] = {ApiKey.API_VERSIONS: (0, 3), ApiKey.METADATA: versions}
-    async with FakeBroker({ApiKey.METADATA: late.metadata}, speaks) as fake:
+    speaks: dict[int, tuple[int, int]] = {
+        ApiKey.API_VERSIONS: (0, 3),
+        ApiKey.METADATA: versions,
+        ApiKey.CREATE_TOPICS: (0, 7),
+        ApiKey.DELETE_TOPICS: (0, 6),
+    }
+    answers: dict[int, Any] = {
+        ApiKey.METADATA: late.metadata,
+        ApiKey.CREATE_TOPICS: lambda _request: created(),
+        ApiKey.DELETE_TOPICS: lambda _request: deleted(),
+    }
+    async with FakeBroker(answers, speaks) as fake:
         broker = Broker(endpoint_of(fake.address))
         try:
             yield broker
@@ -60,20 +90,42 @@ async def before(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> Async
 
 async def ids_of(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> dict[str, bytes]:
     async with before(late, versions) as broker:
+        await create(broker)
         return await broker.created_ids(["orders", "payments"])
 
 
-@pytest.mark.parametrize(
-    ("key", "within_s", "found"),
-    [
-        (("orders", NO_TOPIC_ID), 0, False),
-        (("orders", NO_TOPIC_ID), 1, True),
-        ((None, IDS["orders"]), 0, True),
-    ],
-)
-async def test_topics_are_waited_for_that_perhaps_exist(key: TopicKey, within_s: float, found: bool) -> None:
+NAME: TopicKey = ("orders", NO_TOPIC_ID)
+ID: TopicKey = (None, IDS["orders"])
+
+
+@pytest.mark.parametrize("key", [NAME, ID], ids=["by name", "by id"])
+async def test_a_topic_that_was_just_created_is_waited_for(key: TopicKey) -> None:
     async with before(LateBroker("orders")) as broker:
-        assert (key in await broker.existing([key], within_s)) is found
+        await create(broker)
+        assert key in await broker.existing([key])
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.parametrize("key", [NAME, ID], ids=["by name", "by id"])
+async def test_no_other_topic_makes_requests_wait(key: TopicKey) -> None:
+    """The controller serves the requests of a proxy one after the other."""
+    late = LateBroker("orders")
+    async with before(late) as broker:
+        assert await broker.existing([key]) == {}
+        await create(broker, validate_only=True)
+        assert await broker.existing([key]) == {}
+    assert late.requests == 2
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.parametrize("key", [NAME, ID], ids=["by name", "by id"])
+async def test_a_topic_that_was_deleted_is_not_waited_for(key: TopicKey) -> None:
+    late = LateBroker("orders")
+    async with before(late) as broker:
+        await create(broker)
+        await broker.request(ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(), timeout_ms=5_000)
+        assert await broker.existing([key]) == {}
+    assert late.requests == 1
 
 
 @pytest.mark.spec("A6")
@@ -94,6 +146,7 @@ async def test_an_owner_is_set_when_the_broker_knows_the_topic() -> None:
     async with before(LateBroker("orders")) as broker:
         node = Node(FakeTopic(), lambda: bytes(16), lambda: 1_000, broker)
         await node.processor.activate()
+        await create(broker)
         await node.processor.serve(envelope, 1, SENDER)
 
     assert node.image.topics.owner("orders") == "User:olga"
