@@ -11,13 +11,18 @@ SELECT timestamp_millis(time_ms) AS time, * EXCEPT (copy) FROM (
 
 CREATE OR REPLACE VIEW {schema}.admin_changes
 COMMENT 'Administrative requests, a row for each object: its outcome (error NONE: done), or what was attempted' AS
-WITH named AS (SELECT * FROM {schema}.records WHERE objects IS NOT NULL),
+WITH named AS (
+  SELECT *, row_number() OVER (PARTITION BY date, proxy_id, boot_id, connection_id, correlation_id, method, event,
+    error_code IS NULL AND event = 'admin_request' ORDER BY sequence) AS nth
+  FROM {schema}.records WHERE objects IS NOT NULL
+),
 outcomes AS (
+  -- A client may use a correlation id again: the n-th such request has the n-th response.
   SELECT * FROM named AS r
   WHERE NOT (event = 'admin_request' AND error_code IS NULL AND EXISTS (
     SELECT 1 FROM named AS later
-    WHERE later.event IN ('authorization', 'broker_responded')
-      AND later.proxy_id = r.proxy_id AND later.boot_id = r.boot_id
+    WHERE later.event = 'broker_responded' AND later.sequence > r.sequence AND later.nth = r.nth
+      AND later.proxy_id = r.proxy_id AND later.boot_id = r.boot_id AND later.method = r.method
       AND later.connection_id = r.connection_id AND later.correlation_id = r.correlation_id
   )) AND NOT (event = 'forwarded_received' AND EXISTS (
     SELECT 1 FROM named AS told WHERE told.event = 'forwarded' AND told.forward_id = r.forward_id

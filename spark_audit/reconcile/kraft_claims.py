@@ -12,7 +12,7 @@ rules needs evidence in the log or the trail, not only a kind of record. Used by
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -187,10 +187,14 @@ def own_settings(left: DataFrame, records: DataFrame) -> DataFrame:
 
 def broker_requests(left: DataFrame, records: DataFrame) -> DataFrame:
     """Return changes that a proxy forwarded to a broker: configs of one broker, unregistered brokers."""
-    of_one_request = [S.PROXY_ID, S.BOOT_ID, S.CONNECTION_ID, S.CORRELATION_ID]
-    forwarded = records.where(F.col(S.EVENT) == "forwarded").select(*of_one_request)
-    granted = records.where((F.col(S.EVENT) == "authorization") & F.col(S.GRANTED))
-    by_broker = granted.join(forwarded, of_one_request, "left_anti").select(
+    event = F.col(S.EVENT)
+    is_granted, sent = (event == "authorization") & F.col(S.GRANTED), event.isin("admin_request", "forwarded")
+    # A client may use a correlation id again. So the next record that says where a request went counts.
+    of_request = Window.partitionBy(*S.BOOT_KEY, S.CONNECTION_ID, S.CORRELATION_ID, S.METHOD)
+    following = of_request.orderBy(S.SEQUENCE).rowsBetween(0, Window.unboundedFollowing)
+    sent_by = F.first(F.when(sent, event), ignorenulls=True).over(following)
+    requests = records.where(is_granted | sent).withColumn("sent_by", sent_by)
+    by_broker = requests.where(is_granted & ~F.col("sent_by").eqNullSafe("forwarded")).select(
         S.METHOD, S.OPERATION, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.TIME_MS
     )
     log_ms = F.unix_millis(S.LOG_TIMESTAMP)

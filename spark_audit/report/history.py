@@ -8,7 +8,7 @@ for each of its objects: with the outcome where there is one, else as it was att
 from datetime import UTC, datetime
 from typing import cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -36,9 +36,14 @@ _NAMING = (
     *S.UNREQUESTED,
 )
 """The events that have objects."""
-_REQUEST = (*S.BOOT_KEY, S.CONNECTION_ID, S.CORRELATION_ID)
+_REQUEST = (*S.BOOT_KEY, S.CONNECTION_ID, S.CORRELATION_ID, S.METHOD)
+"""A client chooses correlation ids, and may use one again. So the records of each are numbered, too."""
+_NUMBER, _RESPONDED = "number", "responded"
 _WHO = (S.TIME_MS, S.METHOD, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.LISTENER)
 _SHOWN = ("type", "name", S.OPERATION, "key", "old_value", "new_value", "error", "error_message", "details")
+
+
+_OF_RIGHT = ("type", "name", S.OPERATION, "error")
 
 
 def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
@@ -48,13 +53,14 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     without = F.coalesce(F.contains(S.LINE, F.lit(f'"{S.OBJECTS}":null')), F.lit(False))
     named = _as_sealed(records.where(F.col(S.EVENT).isin(*_NAMING) & ~without))
     named = held(named.where(F.col(S.OBJECTS).isNotNull()))
-    each = done(named).select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
-    found = each.where(matches(F.col("object"), kind, name)).select(
-        *S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN)
-    )
-    responded = _responded(named)
-    by_right = _by_right(records, kind, name).join(responded, list(_REQUEST), "left_anti").drop(*_REQUEST[2:])
-    found = found.unionByName(by_right, allowMissingColumns=True)
+    each = done(named).withColumn("object", F.explode(S.OBJECTS))
+    about = held(each.where(matches(F.col("object"), kind, name)))
+    found = about.select(*S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN))
+    outcomes = about.where(F.col(S.EVENT).isin("authorization", "broker_responded"))
+    shown = _numbered(outcomes.select(*_REQUEST, S.SEQUENCE).distinct()).drop(S.SEQUENCE)
+    denied = _numbered(_by_right(records, kind, name), S.OPERATION)
+    by_right = denied.join(shown, [*_REQUEST, _NUMBER], "left_anti")
+    found = found.unionByName(by_right.select(*S.RECORD_KEY, *_WHO, *_OF_RIGHT), allowMissingColumns=True)
     order = [S.TIME_MS, *S.RECORD_KEY, "type", "name", S.OPERATION, "key"]
     return [_document(row.asDict(recursive=True)) for row in found.orderBy(*order).collect()]
 
@@ -79,13 +85,18 @@ def done(records: DataFrame) -> DataFrame:
     before = (event == "admin_request") & F.col(S.ERROR_CODE).isNull()
     at_controller = event == "forwarded_received"
     outcomes = rows.where(~before & ~at_controller)
-    outcomes = outcomes.unionByName(rows.where(before).join(_responded(rows), list(_REQUEST), "left_anti"))
+    responses = _numbered(rows.where(event == "broker_responded"))
+    responded = responses.select(*_REQUEST, _NUMBER, F.col(S.SEQUENCE).alias(_RESPONDED))
+    attempts = _numbered(rows.where(before)).join(responded, [*_REQUEST, _NUMBER], "left")
+    is_left = F.col(_RESPONDED).isNull() | (F.col(_RESPONDED) < F.col(S.SEQUENCE))
+    outcomes = outcomes.unionByName(attempts.where(is_left).drop(_NUMBER, _RESPONDED))
     return outcomes.unionByName(rows.where(at_controller).join(forwarded, S.FORWARD_ID, "left_anti"))
 
 
-def _responded(records: DataFrame) -> DataFrame:
-    is_outcome = F.col(S.EVENT).isin("authorization", "broker_responded") & F.col(S.OBJECTS).isNotNull()
-    return records.where(is_outcome).select(*_REQUEST)
+def _numbered(records: DataFrame, *columns: str) -> DataFrame:
+    """Add the place of each record among those of its request, which brokers respond to in order."""
+    of_request = Window.partitionBy(*_REQUEST, *columns).orderBy(S.SEQUENCE)
+    return records.withColumn(_NUMBER, F.row_number().over(of_request))
 
 
 def lines(found: list[Entry]) -> list[str]:
@@ -103,7 +114,7 @@ def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
     rows = _as_sealed(records.where(about & (denied | used)))
     return rows.select(
         *S.RECORD_KEY,
-        *_REQUEST[2:],
+        *(S.CONNECTION_ID, S.CORRELATION_ID),
         *_WHO,
         F.col(S.RESOURCE_TYPE).alias("type"),
         F.col(S.RESOURCE_NAME).alias("name"),

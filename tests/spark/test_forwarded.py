@@ -720,6 +720,42 @@ def test_the_history_of_a_resource_tells_who_when_from_where_and_with_what_outco
     assert history(frame, "topic", "unheard of") == []
 
 
+@pytest.mark.spec("D12")
+def test_a_correlation_id_used_again_hides_no_request(spark: SparkSession) -> None:
+    trail = Trail()
+    who = {"principal": "User:eve", "connection_id": "c1", "correlation_id": 1}
+    denied = {"resource_type": "TOPIC", "resource_name": "payroll", "operation": "DELETE", "granted": False}
+
+    def ask(name: str, method: str, *errors: str | None) -> None:
+        for event, error in zip(("admin_request", "broker_responded"), errors, strict=False):
+            asked = an_object("TOPIC", name, "DELETE_RECORDS") | {"error": error}
+            trail.proxy.write(event, objects=[asked], **who, method=method)
+
+    # Two that are sent before the first response, and the client is gone before the second.
+    ask("other", "DeleteRecords", None)
+    ask("payroll", "DeleteRecords", None)
+    trail.proxy.write(
+        "broker_responded", objects=[an_object("TOPIC", "other")], **who, method="DeleteRecords"
+    )
+    ask("other", "AlterPartitionReassignments", None, "NONE")
+    trail.proxy.write("authorization", **who, **denied, method="DeleteTopics")
+    # What was denied is in the outcome, or would be.
+    rejected = [an_object("TOPIC", "payroll", "DELETE", error="TOPIC_AUTHORIZATION_FAILED")]
+    trail.proxy.write("authorization", **who, **denied, method="ElectLeaders", objects=rejected)
+    trail.proxy.write("authorization", **who, **denied, method="ElectLeaders")
+    frame = audit_frame(spark, trail.audit)
+
+    found = history(frame, "topic", "payroll")
+
+    assert [(each["method"], each["operation"], each.get("error")) for each in found] == [
+        ("DeleteRecords", "DELETE_RECORDS", None),
+        ("DeleteTopics", "DELETE", "DENIED"),
+        ("ElectLeaders", "DELETE", "TOPIC_AUTHORIZATION_FAILED"),
+        ("ElectLeaders", "DELETE", "DENIED"),
+    ]
+    assert [each["error"] for each in history(frame, "topic", "other")] == ["NONE", "NONE"]
+
+
 @pytest.mark.spec("D8", "D12")
 def test_the_history_tells_what_the_lines_say_whoever_has_edited_the_columns(spark: SparkSession) -> None:
     trail = Trail()

@@ -191,6 +191,22 @@ def test_what_was_asked_for_and_what_brokers_do_by_themselves_is_explained(spark
     assert cluster.findings(spark) == []
 
 
+def test_one_correlation_id_of_two_requests_is_no_finding(spark: SparkSession) -> None:
+    cluster = Cluster()
+    fields, alice = acl(1)
+    asked = {"method": "IncrementalAlterConfigs", "correlation_id": 3, "connection_id": "c-1"}
+    cluster.done("of a topic", [(18, fields)], added(alice), **asked)
+    altered = {"granted": True, "resource_type": "CLUSTER", "resource_name": "kafka-cluster"}
+    cluster.proxy.write("authorization", operation="ALTER_CONFIGS", **asked, **altered)
+    cluster.proxy.write("admin_request", **asked)
+    config_of_broker = {"resource_type": "BROKER", "resource_name": "1", "name": "log.cleaner.threads"}
+    cluster.write((4, config_of_broker | {"value": "2"}))
+
+    cluster.done("of the topic again", [], added(alice), **asked)
+
+    assert cluster.findings(spark) == []
+
+
 @pytest.mark.spec("D18", "D12")
 def test_a_change_that_a_proxy_has_refused_is_in_the_history_and_not_looked_for_in_the_log(
     spark: SparkSession,

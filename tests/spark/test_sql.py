@@ -91,11 +91,10 @@ def traffic(trail: Trail) -> None:
     )
     limit = {"quota_key": "producer_byte_rate", "quota_id": "alice:", "quota_limit": 1000.0}
     proxy.write("throttled", method="Produce", count=3, throttle_time_ms=1_500, **limit, **ALICE)
-    # In doubt, and then carried out: one change. The other one has no outcome.
+    # In doubt, and then carried out: one change. The other one, with the same correlation id, has no outcome.
     asked = {"method": "DeleteGroups", "correlation_id": 7, **BOB}
     proxy.write("admin_request", objects=[an_object("GROUP", "old", "DELETE", None)], **asked)
     proxy.write("broker_responded", error_code=0, objects=[an_object("GROUP", "old", "DELETE")], **asked)
-    asked["correlation_id"] = 8
     proxy.write("admin_request", objects=[an_object("GROUP", "lost", "DELETE", None)], **asked)
     trail.ask("User:admin 10.0.0.5 ALTER CLUSTER kafka-cluster", method="AlterPartitionReassignments")
     proxy.write("authentication", mechanism="PLAIN", error_code=0, client_software="sarama 1.0", **BOB)
