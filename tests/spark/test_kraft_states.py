@@ -84,6 +84,13 @@ def test_the_log_has_the_states_that_proxies_show(tmp_path: Path) -> None:
     assert dict(digests(rows_of_state(tmp_path), [0, 5], [])) == {0: MetadataImage.EMPTY.digest, 5: images[4]}
 
 
+def test_no_body_of_another_kind_ends_the_comparison(tmp_path: Path) -> None:
+    rows = list(rows_of_state(node(tmp_path).path))
+    edited = [Row(**(row.asDict() | {S.BODY: "no JSON", S.FROM_SNAPSHOT: True})) for row in rows]
+
+    assert list(digests(edited, [20], [])) != []
+
+
 def edits(batch: int, record: int, value: bytes) -> list[list[bytes]]:
     edited = [list(values) for values in BATCHES]
     edited[batch][record] = value

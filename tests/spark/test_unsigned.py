@@ -139,6 +139,28 @@ def test_what_an_administrator_of_the_brokers_writes_is_found_and_not_in_effect(
     assert "ALLOW User:eve" not in found
 
 
+@pytest.mark.long
+@pytest.mark.spec("D10")
+def test_no_edit_of_the_log_ends_its_reconciliation(
+    spark: SparkSession, tmp_path: Path, forged: Forged
+) -> None:
+    tables, out, keys = Tables(str(tmp_path / "tables")), str(tmp_path / "out"), tmp_path / "keys.pem"
+    keys.write_bytes(KEY.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, forged.trail.audit), tables.audit, "test", 0)
+    is_first = F.col(S.LOG_OFFSET) == 0
+    body = F.when(is_first, F.lit("no JSON")).otherwise(F.col(S.BODY))
+    nowhere = forged.log.where(is_first).withColumn(S.LOG_OFFSET, F.lit(None).cast("long"))
+    edited = forged.log.withColumn(S.BODY, body).unionByName(nowhere)
+    delta.append_once(edited, tables.metadata_log, "test", 0)
+
+    by = ["--public-keys", str(keys), "--date", DAY]
+    assert command_line.main(["reconcile", "--tables", tables.root, "--out", out, *by]) == 1
+
+    found = json.loads(Path(out, "findings.json").read_text())["findings"]
+    assert ("log.unsigned", 0) in {(each["check"], each["evidence"].get("offset")) for each in found}
+
+
 def test_without_keys_nobody_says_that_a_signed_log_is_verified(forged: Forged) -> None:
     assert (
         status(forged.log, None)

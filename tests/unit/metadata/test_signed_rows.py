@@ -271,6 +271,23 @@ def test_columns_that_say_something_else_than_the_record_are_found() -> None:
     assert found(verified(topic, rows)) == [(topic.records[-1].offset, OTHER_COLUMNS)]
 
 
+BODIES = ("no JSON", "null", "[]", "{}", '{"entity":null}', '{"a":' + "[" * 5_000, None)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_of_another_kind_is_found(body: str | None) -> None:
+    topic = begun()
+    topic.commits(quota_record(QuotaEntity(user="alice"), "producer_byte_rate", 7.0))
+    rows = [row(each) for each in topic.records]
+    rows[-1] = Row(**(rows[-1].asDict() | {S.BODY: body}))
+    assert found(verified(topic, rows)) == [(topic.records[-1].offset, OTHER_COLUMNS)]
+
+    topic.commits(BOB)
+    rows = [row(each) for each in topic.records]
+    rows[-1] = Row(**(rows[-1].asDict() | {S.BODY: body}))
+    assert verified(topic, rows).missing_since == topic.records[-1].offset
+
+
 def test_a_changed_number_of_iterations_of_a_hidden_credential_is_found() -> None:
     topic = Topic.begun(ALICE)
     topic.commits(BOB)
