@@ -155,15 +155,16 @@ def events(rows: DataFrame, audit: DataFrame, selection: Selection) -> DataFrame
     `audit` is the table that they are of.
     """
     linked = _linked(rows.where(_selects(selection)), audit)
-    of_columns = F.to_json(F.struct(F.struct(*S.DATA.names).alias("data")))
-    body = F.coalesce(F.concat(S.LINE, F.lit("}")), of_columns)
+    line, of_columns = F.concat(S.LINE, F.lit("}")), F.struct(*S.DATA.names)
+    body = F.coalesce(line, F.to_json(F.struct(of_columns.alias("data"))))
+    record = F.coalesce(F.to_json(F.from_json(line, S.ENVELOPE)["data"]), F.to_json(of_columns))
     digest = _hex(F.col(S.BODY_SHA256))
     uid = F.concat_ws("/", *S.RECORD_KEY, F.substring(digest, 1, _SHOWN_HEX))
     # Not deterministic for Spark, so that it is not evaluated again in the condition below.
     export = F.udf(mapping.exported_row, "string", useArrow=False).asNondeterministic()
     schema, classes = F.lit(selection.schema), F.lit(",".join(selection.classes))
     document = export(
-        schema, classes, body, uid, _hex(F.col(S.CHAIN)), F.col(_PREVIOUS), F.col(_COVER), digest
+        schema, classes, body, record, uid, _hex(F.col(S.CHAIN)), F.col(_PREVIOUS), F.col(_COVER), digest
     )
     ordered = linked.orderBy(S.KAFKA_PARTITION, S.KAFKA_OFFSET)
     made = ordered.select(uid.alias(UID), S.TIME_MS, document.alias(DOCUMENT))

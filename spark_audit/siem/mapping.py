@@ -261,13 +261,16 @@ class ChainPlace(NamedTuple):
     """Of the record in the topic, in hex."""
 
 
-def exported(schema: str, classes: Sequence[str], body: str, proof: ChainPlace) -> str | None:
+def exported(schema: str, classes: Sequence[str], body: str, record: Data, proof: ChainPlace) -> str | None:
     """Return an event as JSON; None for a record of another class than `classes`, if there are any.
 
-    `body` is the record without its link, with its last brace. Checkpoints are of all classes: without them
-    nothing could be verified.
+    `body` is the record without its link, with its last brace, and `record` its `data`, with the types of the
+    table: who can write to the topic can use others. Checkpoints are of all classes: without them nothing
+    could be verified.
     """
-    data = {name: value for name, value in json.loads(body)["data"].items() if value is not None}
+    data = {name: value for name, value in record.items() if value is not None}
+    if "objects" in data:
+        data["objects"] = [each for each in data["objects"] if each is not None]
     if classes and data["event"] != "checkpoint" and event_class(data) not in classes:
         return None
     raw = body if proof.chain is None else f'{body[:-1]},"chain":"{proof.chain}"}}'
@@ -276,10 +279,15 @@ def exported(schema: str, classes: Sequence[str], body: str, proof: ChainPlace) 
 
 
 def exported_row(
-    schema: str, classes: str, body: str, *place: *tuple[str, str | None, str | None, int | None, str]
+    schema: str,
+    classes: str,
+    body: str,
+    record: str,
+    *place: *tuple[str, str | None, str | None, int | None, str],
 ) -> str | None:
     """Return `exported` of values of columns. `classes` are separated by commas, `place` is a ChainPlace."""
-    return exported(schema, classes.split(",") if classes else (), body, ChainPlace(*place))
+    wanted = classes.split(",") if classes else ()
+    return exported(schema, wanted, body, json.loads(record), ChainPlace(*place))
 
 
 def event_class(data: Data) -> str:

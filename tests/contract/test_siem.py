@@ -165,7 +165,8 @@ def test_an_executor_needs_no_package_of_ours() -> None:
 
 def example_row() -> tuple[Any, ...]:
     body = Encoder(AUTHOR).body(an_event("authorization"), 0, TIME_MS).decode() + "}"
-    return mapping.OCSF, "denial,admin", body, "id", None, None, None, "00"
+    record = json.dumps(json.loads(body)["data"])
+    return mapping.OCSF, "denial,admin", body, record, "id", None, None, None, "00"
 
 
 @pytest.mark.spec("D1")

@@ -272,6 +272,21 @@ def test_a_record_of_an_old_release_has_no_line_and_is_exported_by_its_columns(s
     assert json.loads(document["raw_data"])["data"]["event"] == "authorization"
 
 
+@pytest.mark.parametrize("schema", mapping.SCHEMAS)
+def test_no_record_ends_the_export(spark: SparkSession, schema: str) -> None:
+    process = Signing("proxy-1", Clock())
+    who = {"principal": "User:eve", "method": "Fetch"}
+    process.write("authorization", host=5, listener={"a": 1}, rule=[True], client_id=1.5, **who)
+    process.write("request_refused", objects=[None], groups=["a"], **who)
+    rows = table(spark, seal(process))
+
+    found = export.events(rows, rows, export.Selection(schema, (), (), ())).collect()
+
+    documents = [json.loads(row.document) for row in found]
+    assert [fault for each in documents for fault in faults(schema, each)] == []
+    assert sequences(documents) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

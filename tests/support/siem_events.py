@@ -34,7 +34,8 @@ def exported(schema: str, event: AuditEvent, checkpoint: int | None = None) -> d
     link = Chain(AUTHOR.key, None).after(body)
     line = body + b',"chain":"%s"}' % link.encode()
     proof = mapping.ChainPlace("proxy-1/boot-1/0/0123456789abcdef", link, None, checkpoint, _hash(line))
-    made = mapping.exported(schema, (), f"{body.decode()}}}", proof)
+    text = f"{body.decode()}}}"
+    made = mapping.exported(schema, (), text, json.loads(text)["data"], proof)
     assert made is not None
     document: dict[str, Any] = json.loads(made)
     return document
