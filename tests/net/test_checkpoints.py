@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import repeat
@@ -19,6 +20,7 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.outside_witness import WitnessTopic
 from proxy.net.audit.spool import Spool
+from proxy.net.audit.writer import LOOK_S
 from proxy.net.pages.audit_page import concerns
 from proxy.wire.error_codes import ErrorCode
 from tests.net.test_audit_log_and_http import Sink
@@ -34,9 +36,11 @@ NOW_MS = 1_795_435_200_000
 STATE = StateInEffect("__penstock_metadata", 7, b"d" * 32)
 
 
-def an_audit_log(directory: Path, now_ms: Any = lambda: NOW_MS, **policy: Any) -> AuditLog:
+def an_audit_log(
+    directory: Path, now_ms: Any = lambda: NOW_MS, kind: type[Spool] = Spool, **policy: Any
+) -> AuditLog:
     settings = AuditPolicy(fsync_interval_ms=10, **({"signing_key": signing_key("proxy-1")} | policy))
-    audit = AuditLog(AUTHOR, Spool(directory / "spool", 1 << 20), Sink(), now_ms, settings)  # type: ignore[arg-type]
+    audit = AuditLog(AUTHOR, kind(directory / "spool", 1 << 20), Sink(), now_ms, settings)  # type: ignore[arg-type]
     audit.state = lambda: STATE
     return audit
 
@@ -73,6 +77,35 @@ async def test_the_start_and_the_end_of_a_boot_are_signed(tmp_path: Path) -> Non
     end = Checkpoint.parse(audit.end)
     assert end is not None
     assert (end.size, end.link) == (4, records[3]["chain"])
+
+
+class SlowToClose(Spool):
+    """On a disk that takes long to sync."""
+
+    synced = threading.Event()
+
+    def close(self) -> None:
+        self.synced.wait(5)
+        super().close()
+
+
+@pytest.mark.spec("D2")
+async def test_nothing_follows_the_end_of_a_boot(tmp_path: Path) -> None:
+    audit = an_audit_log(tmp_path, kind=SlowToClose)
+    audit.start({})
+    assert await audit.wait_until_durable()
+    for segment in (tmp_path / "spool").glob("*.spool"):
+        segment.unlink()
+    audit.append(events.stopped())
+    asyncio.get_running_loop().call_later(4 * LOOK_S, SlowToClose.synced.set)
+
+    await audit.close(1_000)
+
+    assert [loss.fault for loss in audit.spool.losses] == ["removed"]
+    assert [each["data"]["event"] for each in written(audit)] == [
+        *("started", "checkpoint", "checkpoint", "stopped")
+    ]
+    assert audit.sequence == 4
 
 
 async def test_before_there_is_a_record_in_the_log_a_checkpoint_has_no_state(tmp_path: Path) -> None:

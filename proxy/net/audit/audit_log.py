@@ -241,6 +241,8 @@ class AuditLog:
 
         `ship_ms`: the time to ship them; None: `timeout_ms`.
         """
+        # Nothing follows `stopped`, not even that a segment was damaged: what is lost is a gap.
+        self.writer.on_written = self._note_end
         await self.writer.close(timeout_ms / 1000)
         self._note_end()
         await self.witness.close(timeout_ms if ship_ms is None else ship_ms)
