@@ -276,7 +276,7 @@ BODIES = ("no JSON", "null", "[]", "{}", '{"entity":null}', '{"a":' + "[" * 5_00
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_body_of_another_kind_is_found(body: str | None) -> None:
-    topic = begun()
+    topic = Topic.begun(ALICE)
     topic.commits(quota_record(QuotaEntity(user="alice"), "producer_byte_rate", 7.0))
     rows = [row(each) for each in topic.records]
     rows[-1] = Row(**(rows[-1].asDict() | {S.BODY: body}))
