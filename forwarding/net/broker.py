@@ -63,6 +63,8 @@ class Broker:
         response = await channel.request(api_key, version, message, timeout_ms=timeout_ms)
         if isinstance(response, types.DeleteTopicsResponse):
             for deleted in response.responses:
+                if deleted.error_code != ErrorCode.NONE:
+                    continue  # It is still there, or was deleted and made again.
                 self._created.pop((deleted.name, NO_TOPIC_ID), None)
                 self._created.pop((None, bytes(deleted.topic_id)), None)
         elif isinstance(response, types.CreateTopicsResponse) and not getattr(

@@ -41,8 +41,6 @@ _REQUEST = (*S.BOOT_KEY, S.CONNECTION_ID, S.CORRELATION_ID, S.METHOD)
 _NUMBER, _RESPONDED = "number", "responded"
 _WHO = (S.TIME_MS, S.METHOD, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.LISTENER)
 _SHOWN = ("type", "name", S.OPERATION, "key", "old_value", "new_value", "error", "error_message", "details")
-
-
 _OF_RIGHT = ("type", "name", S.OPERATION, "error")
 
 

@@ -55,10 +55,14 @@ def created() -> t.CreateTopicsResponse:
     )
 
 
-def deleted() -> t.DeleteTopicsResponse:
+def deleted(request: Request) -> t.DeleteTopicsResponse:
+    """A request without topics deletes all; topics that are named cannot be deleted."""
+    error_code = ErrorCode.POLICY_VIOLATION if request.message.topics else ErrorCode.NONE
     topic = t.DeleteTopicsResponse.DeletableTopicResult
     return t.DeleteTopicsResponse(
-        responses=[topic(name=name, topic_id=topic_id) for name, topic_id in IDS.items()]
+        responses=[
+            topic(name=name, topic_id=topic_id, error_code=error_code) for name, topic_id in IDS.items()
+        ]
     )
 
 
@@ -78,7 +82,7 @@ async def before(late: LateBroker, versions: tuple[int, int] = (0, 12)) -> Async
     answers: dict[int, Any] = {
         ApiKey.METADATA: late.metadata,
         ApiKey.CREATE_TOPICS: lambda _request: created(),
-        ApiKey.DELETE_TOPICS: lambda _request: deleted(),
+        ApiKey.DELETE_TOPICS: deleted,
     }
     async with FakeBroker(answers, speaks) as fake:
         broker = Broker(endpoint_of(fake.address))
@@ -126,6 +130,16 @@ async def test_a_topic_that_was_deleted_is_not_waited_for(key: TopicKey) -> None
         await broker.request(ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(), timeout_ms=5_000)
         assert await broker.existing([key]) == {}
     assert late.requests == 1
+
+
+async def test_a_topic_whose_deletion_failed_is_waited_for() -> None:
+    named = t.DeleteTopicsRequest.DeleteTopicState(name="orders")
+    async with before(LateBroker("orders")) as broker:
+        await create(broker)
+        await broker.request(
+            ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(topics=[named]), timeout_ms=5_000
+        )
+        assert NAME in await broker.existing([NAME])
 
 
 @pytest.mark.spec("A6")
