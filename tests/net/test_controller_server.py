@@ -11,18 +11,15 @@ from uuid import uuid4
 
 import pytest
 
-from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net import process as controller_process
 from forwarding.net.process import forwardable_versions
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
-from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import decode_response_header
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.certificates import write
 from tests.support.controllers import (
@@ -43,6 +40,7 @@ from tests.support.controllers import (
     plaintext,
     running,
 )
+from tests.support.decisions import envelope_of, enveloped_response
 from tests.support.fake_broker import FakeBroker
 from tests.support.relay import Relay
 from tests.support.waiting import turns_until
@@ -58,16 +56,7 @@ def nowhere() -> EndpointSettings:
 
 async def enveloped(channel: Channel, version: int, request: Any, api_key: int = ApiKey.CREATE_ACLS) -> Any:
     """The EnvelopeResponse to a request of the admin's in an Envelope of that version."""
-    wrapped = envelope.wrap(
-        api_key,
-        codecs.request_versions(api_key)[-1],
-        1,
-        "cli",
-        codecs.request(api_key, codecs.request_versions(api_key)[-1]).encode(request),
-        principal=serialize(ADMIN),
-        client_address=bytes([10, 0, 0, 1]),
-        forward_id="test/0",
-    )
+    wrapped = envelope_of(api_key, request, ADMIN)
     body = codecs.request(ApiKey.ENVELOPE, 0).encode(wrapped)
     raw = await channel.send_body(ApiKey.ENVELOPE, version, "proxy", body)
     return codecs.response(ApiKey.ENVELOPE, 0).decode_exactly(raw)
@@ -418,9 +407,7 @@ async def test_a_controller_keeps_everyone_from_the_log_and_from_its_audit_topic
             channel, 0, request(topics=wanted, timeout_ms=5_000), ApiKey.CREATE_PARTITIONS
         )
 
-    version = codecs.request_versions(ApiKey.CREATE_PARTITIONS)[-1]
-    _, offset = decode_response_header(ApiKey.CREATE_PARTITIONS, version, response.response_data)
-    answer, _ = codecs.response(ApiKey.CREATE_PARTITIONS, version).decode(response.response_data, offset)
+    answer = enveloped_response(ApiKey.CREATE_PARTITIONS, response)
     assert [(result.name, result.error_code) for result in answer.results] == [
         (topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (f"{topic}-audit", ErrorCode.TOPIC_AUTHORIZATION_FAILED),

@@ -6,19 +6,16 @@ from typing import Any
 
 import pytest
 
-from forwarding.envelope import wrap
 from forwarding.net import broker as requests
 from forwarding.net.broker import Broker
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
-from proxy.security.principal import serialize
-from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.controllers import ADMIN, endpoint_of
+from tests.support.controllers import endpoint_of
 from tests.support.fake_broker import FakeBroker, Request
 from tests.support.fake_log import FakeTopic
-from tests.support.model_controllers import SENDER, Node
+from tests.support.model_controllers import Node
 
 pytestmark = pytest.mark.spec("O11")
 
@@ -136,9 +133,7 @@ async def test_a_topic_whose_deletion_failed_is_waited_for() -> None:
     named = t.DeleteTopicsRequest.DeleteTopicState(name="orders")
     async with before(LateBroker("orders")) as broker:
         await create(broker)
-        await broker.request(
-            ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(topics=[named]), timeout_ms=5_000
-        )
+        await broker.request(ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(topics=[named]), timeout_ms=5_000)
         assert NAME in await broker.existing([NAME])
 
 
@@ -147,21 +142,11 @@ async def test_an_owner_is_set_when_the_broker_knows_the_topic() -> None:
     request = t.IncrementalAlterConfigsRequest
     owner = request.AlterableConfig(name="owner", value="User:olga")
     resource = request.AlterConfigsResource(resource_type=2, resource_name="orders", configs=[owner])
-    envelope = wrap(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        1,
-        1,
-        "cli",
-        codecs.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1).encode(request(resources=[resource])),
-        principal=serialize(ADMIN),
-        client_address=bytes(4),
-        forward_id="proxy/boot/1",
-    )
     async with before(LateBroker("orders")) as broker:
         node = Node(FakeTopic(), lambda: bytes(16), lambda: 1_000, broker)
         await node.processor.activate()
         await create(broker)
-        await node.processor.serve(envelope, 1, SENDER)
+        await node.send(request(resources=[resource]))
 
     assert node.image.topics.owner("orders") == "User:olga"
 

@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from forwarding.envelope import wrap
 from forwarding.net.broker import Broker
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.runtime.chunked import SLICE_MS
-from proxy.security.principal import serialize
-from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import decode_response_header
-from tests.support.controllers import ADMIN
+from tests.support.decisions import enveloped_response
 from tests.support.fake_log import FakeTopic
 from tests.support.model_controllers import SENDER, Node
 from tests.support.topic_requests import create_topics, delete_topics
@@ -116,28 +112,16 @@ class Controller:
 
     def __init__(self) -> None:
         self.channel = ChannelInMemory()
-        ids, self._numbers = count(1), count(1)
+        ids = count(1)
         broker = BrokerInMemory(self.channel)
         self.node = Node(FakeTopic(), lambda: next(ids).to_bytes(16, "big"), lambda: 1_000, broker)
 
-    async def asked(self, api_key: int, version: int, request: Any) -> tuple[Any, list[int]]:
+    async def asked(self, request: Any) -> tuple[Any, list[int]]:
         """The response, and the CPU time of each step."""
-        envelope = wrap(
-            api_key,
-            version,
-            1,
-            "cli",
-            codecs.request(api_key, version).encode(request),
-            principal=serialize(ADMIN),
-            client_address=bytes(4),
-            forward_id=f"proxy/boot/{next(self._numbers)}",
-        )
+        envelope = self.node.envelope(request)
         self.channel.asked.clear()
         measured = Measured(self.node.processor.serve(envelope, 1, SENDER), self.channel)
-        data = bytes((await measured).response_data)
-        _, offset = decode_response_header(api_key, version, data)
-        response, _ = codecs.response(api_key, version).decode(data, offset)
-        return response, measured.steps_ns
+        return enveloped_response(request.api_key, await measured), measured.steps_ns
 
 
 async def active(rate: float | None) -> Controller:
@@ -145,7 +129,7 @@ async def active(rate: float | None) -> Controller:
     await controller.node.processor.activate()
     if rate is not None:
         limit = limit_request("admin", rate, "controller_mutation_rate")
-        await controller.asked(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit)
+        await controller.asked(limit)
     return controller
 
 
@@ -167,7 +151,7 @@ async def test_no_step_of_a_large_request_about_topics_takes_long(api_key: int, 
     for _ in range(TRIES):
         request = create_topics(*NAMES) if api_key == ApiKey.CREATE_TOPICS else delete_topics(*NAMES)
 
-        response, steps_ns = await controller.asked(api_key, 6, request)
+        response, steps_ns = await controller.asked(request)
 
         results = response.topics if api_key == ApiKey.CREATE_TOPICS else response.responses
         assert [(each.name, each.error_code) for each in results] == [(name, 0) for name in NAMES]
@@ -185,7 +169,7 @@ async def test_no_step_of_a_request_about_many_quotas_takes_long() -> None:
         request = limit_request("user-0", PLENTY, "producer_byte_rate")
         request.entries = [limit_request(name, PLENTY, "no_quota").entries[0] for name in NAMES]
 
-        response, steps_ns = await controller.asked(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
+        response, steps_ns = await controller.asked(request)
 
         assert [each.error_code for each in response.entries] == [ErrorCode.INVALID_REQUEST] * len(NAMES)
         longest_ns.append(max(steps_ns))
@@ -196,6 +180,6 @@ async def test_no_step_of_a_request_about_many_quotas_takes_long() -> None:
 async def test_a_broker_is_asked_for_many_topics_in_several_requests() -> None:
     controller = await active(None)
 
-    await controller.asked(ApiKey.DELETE_TOPICS, 6, delete_topics(*NAMES))
+    await controller.asked(delete_topics(*NAMES))
 
     assert controller.channel.asked == [(ApiKey.METADATA, 500)] * 8 + [(ApiKey.DELETE_TOPICS, 4_000)]

@@ -8,20 +8,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from forwarding.envelope import wrap
 from forwarding.net.broker import Broker
 from forwarding.net.policy_guard import PolicyGuard
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.security.principal import Principal, serialize
-from proxy.wire import codecs
+from proxy.security.principal import Principal
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import decode_response_header
-from tests.support.controllers import ADMIN, acl_creation
+from tests.support.controllers import acl_creation
 from tests.support.fake_log import FakeTopic
-from tests.support.model_controllers import SENDER, Node
+from tests.support.model_controllers import Node
 from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("A6", "E4")
@@ -55,28 +52,11 @@ class Cluster:
     """One controller over that broker."""
 
     def __init__(self) -> None:
-        ids, self._numbers, self.broker = count(1), count(1), SlowBroker()
+        ids, self.broker = count(1), SlowBroker()
         self.node = Node(FakeTopic(), lambda: next(ids).to_bytes(16, "big"), lambda: 1_000, self.broker)
 
-    async def send(self, request: Any, principal: Principal = ADMIN) -> Any:
-        key, version = request.api_key, codecs.request_versions(request.api_key)[-1]
-        envelope = wrap(
-            key,
-            version,
-            1,
-            "cli",
-            codecs.request(key, version).encode(request),
-            principal=serialize(principal),
-            client_address=bytes(4),
-            forward_id=f"proxy/boot/{next(self._numbers)}",
-        )
-        response = await self.node.processor.serve(envelope, 1, SENDER)
-        data = bytes(response.response_data or b"")
-        _, offset = decode_response_header(key, version, data)
-        return codecs.response(key, version).decode_exactly(data[offset:])
-
     async def allow(self, *creations: Any) -> None:
-        response = await self.send(t.CreateAclsRequest(creations=list(creations)))
+        response = await self.node.send(t.CreateAclsRequest(creations=list(creations)))
         assert [each.error_code for each in response.results] == [0] * len(creations)
 
     async def remove(self, operation: int, permission: int) -> None:
@@ -89,14 +69,14 @@ class Cluster:
             operation=operation,
             permission_type=permission,
         )
-        (result,) = (await self.send(t.DeleteAclsRequest(filters=[wanted]))).filter_results
+        (result,) = (await self.node.send(t.DeleteAclsRequest(filters=[wanted]))).filter_results
         assert len(result.matching_acls) == 1
 
     async def create(self, meanwhile: Any, acls: str, principal: Principal) -> tuple[int, list[str]]:
         """The error of a topic that is created while something else happens, and who has ACLs on it then."""
         creation = create_topics("payroll-2", configs={"acls": acls})
         async with asyncio.TaskGroup() as tasks:
-            created = tasks.create_task(self.send(creation, principal))
+            created = tasks.create_task(self.node.send(creation, principal))
             await self.broker.asked.wait()
             await meanwhile
             self.broker.may.set()

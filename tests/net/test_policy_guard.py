@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from forwarding.controller.topic_owner import OwnerAndAcls
 from forwarding.controller.topic_records import Creation
-from forwarding.envelope import wrap
 from forwarding.net.policy_guard import PolicyGuard
 from proxy.app.guarded_acls import NOT_LOADED
 from proxy.app.process import ProxyProcess
@@ -26,11 +25,10 @@ from proxy.session.effects import ToController
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import decode_response_header
 from tests.support.controllers import acl_creation
 from tests.support.fake_log import FakeTopic
 from tests.support.images import acl_record, image_of
-from tests.support.model_controllers import SENDER, Node
+from tests.support.model_controllers import Node
 from tests.support.two_sides import withdraw_request
 from tests.support.waiting import turns_until
 from tests.unit.config.test_proxy_config import document, written
@@ -62,24 +60,7 @@ class Cluster:
     async def send(self, request: Any) -> Any:
         if not self.node.processor.active:
             await self.node.processor.activate()
-        api_key, version = request.api_key, 3
-        envelope = wrap(
-            api_key,
-            version,
-            1,
-            "cli",
-            codecs.request(api_key, version).encode(request),
-            principal=serialize(WHO),
-            client_address=bytes([10, 0, 0, 1]),
-            forward_id=f"proxy-1/boot/{next(self._ids)}",
-        )
-        response = await self.node.processor.serve(envelope, 0, SENDER)
-        assert response.error_code == ErrorCode.NONE
-        data = bytes(response.response_data or b"")
-        _, offset = decode_response_header(api_key, version, data)
-        return codecs.response(api_key, version).decode_exactly(data[offset:])
-
-    _ids = count(1)
+        return await self.node.send(request)
 
     async def create(self, *creations: Any) -> list[tuple[int, str | None]]:
         response = await self.send(types.CreateAclsRequest(creations=list(creations)))

@@ -17,14 +17,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from forwarding.envelope import wrap
 from forwarding.net import request_processor
 from proxy.metadata.image import MetadataImage
-from proxy.security.principal import Principal, serialize
-from proxy.wire import codecs, types
+from proxy.security.principal import Principal
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.header import decode_response_header
+from tests.support.decisions import envelope_of, enveloped_response
 from tests.support.fake_log import Crashed, FakeTopic, Fault
 from tests.support.model_controllers import SENDER, Follower, Node
 
@@ -320,26 +319,15 @@ class Controllers(RuleBasedStateMachine):
     def _ask(self, api_key: int, request: Any, fault: Fault | None, data: Any) -> Any:
         """The answer, asked for as a proxy does: first of whoever was the active one, with one forward id."""
         self.now_ms += 1
-        version = codecs.request_versions(api_key)[-1]
         forward_id = f"proxy-1/boot/{next(self.forwards)}"
         self.acknowledged.append(forward_id)
-        body = codecs.request(api_key, version).encode(request)
-        envelope = wrap(
-            api_key,
-            version,
-            1,
-            "cli",
-            body,
-            principal=serialize(WHO),
-            client_address=bytes(4),
-            forward_id=forward_id,
-        )
+        envelope = envelope_of(api_key, request, WHO, forward_id=forward_id)
         asked = data.draw(st.integers(0, CONTROLLERS - 1))
         self.nodes[asked].log.fault = fault
         for _ in range(ATTEMPTS):
             answer = self._attempt(asked, envelope)
             if answer is not None:
-                return self._read(api_key, version, answer)
+                return enveloped_response(api_key, answer)
             asked = data.draw(st.integers(0, CONTROLLERS - 1))
             self._elect(asked)
         raise AssertionError("no answer")
@@ -359,11 +347,6 @@ class Controllers(RuleBasedStateMachine):
             return None
         assert response.error_code == 0
         return response
-
-    def _read(self, api_key: int, version: int, response: Any) -> Any:
-        data = bytes(response.response_data)
-        _, offset = decode_response_header(api_key, version, data)
-        return codecs.response(api_key, version).decode_exactly(data[offset:])
 
 
 TestControllers = Controllers.TestCase

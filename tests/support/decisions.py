@@ -13,6 +13,7 @@ from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, deserialize, serialize
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.wire import codecs
+from proxy.wire.header import decode_response_header
 from proxy.wire.message import Message
 from tests.support.images import acl_record, image_of
 
@@ -41,7 +42,13 @@ def controller(
     )
 
 
-def envelope_of(api_key: int, request: Any, principal: Principal = ALICE, version: int | None = None) -> Any:
+def envelope_of(
+    api_key: int,
+    request: Any,
+    principal: Principal = ALICE,
+    version: int | None = None,
+    forward_id: str = "p/b/0",
+) -> Any:
     version = codecs.request_versions(api_key)[-1] if version is None else version
     body = codecs.request(api_key, version).encode(request)
     return wrap(
@@ -52,8 +59,16 @@ def envelope_of(api_key: int, request: Any, principal: Principal = ALICE, versio
         body,
         principal=serialize(principal),
         client_address=bytes([10, 0, 0, 1]),
-        forward_id="p/b/0",
+        forward_id=forward_id,
     )
+
+
+def enveloped_response(api_key: int, answer: Any, version: int | None = None) -> Any:
+    """The response within an EnvelopeResponse."""
+    version = codecs.request_versions(api_key)[-1] if version is None else version
+    data = bytes(answer.response_data)
+    _, offset = decode_response_header(api_key, version, data)
+    return codecs.response(api_key, version).decode_exactly(data[offset:])
 
 
 def decided(

@@ -6,6 +6,7 @@ forwarding.net.request_processor and below.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
@@ -24,7 +25,8 @@ from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal, deserialize
-from tests.support.controllers import STANDARD, FakeTrail
+from tests.support.controllers import ADMIN, STANDARD, FakeTrail
+from tests.support.decisions import envelope_of, enveloped_response
 from tests.support.fake_log import FakeLog, FakeTopic
 
 SECRET = TokenSecret(b"of the cluster")
@@ -108,3 +110,14 @@ class Node(Follower):
             now_ms,
             MutationQuotas(11, 1),
         )
+        self._forwards = count(1)
+
+    def envelope(self, request: Any, principal: Principal = ADMIN) -> Any:
+        """A request as the proxy forwards it, with an id that no other has."""
+        return envelope_of(
+            request.api_key, request, principal, forward_id=f"proxy/boot/{next(self._forwards)}"
+        )
+
+    async def send(self, request: Any, principal: Principal = ADMIN) -> Any:
+        answer = await self.processor.serve(self.envelope(request, principal), 1, SENDER)
+        return enveloped_response(request.api_key, answer)
