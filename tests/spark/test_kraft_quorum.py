@@ -165,7 +165,7 @@ def test_what_the_node_itself_deleted_is_lost_and_nothing_is_accused(
     import_kraft_log(spark, [str(evidence.old.metadata_log)], evidence.early, told.append)
 
     log = delta.read_table(spark, evidence.early.metadata_log, S.METADATA_LOG)
-    assert told[0].startswith("metadata log: what was before offset ")
+    assert told[0].startswith("metadata log: state before offset ")
     assert log.count() > before
     assert state_in(log) == evidence.state
     found = kraft_changes(evidence.audit, log).collect()
