@@ -203,6 +203,10 @@ class Listeners:
         for name, entry in before.items():
             if self._entries.get(name) is not entry and entry.listener is not None:
                 self._retire(entry)
+        for former in self._former:
+            # A handshake that has begun makes a connection of it: its login is by the new settings.
+            if former.policy.name in self._entries:
+                _renew(former.policy, self._entries[former.policy.name].policy)
 
     def renew_login(self, connection: Connection) -> None:
         """Apply the settings in effect to the next login of a connected client."""
@@ -221,7 +225,7 @@ class Listeners:
 
     def sweep(self, moment_ms: int) -> Iterator[None]:
         """Record counts and close idle connections, one connection at a step."""
-        self._former = [listener for listener in self._former if listener.connections]
+        self._former = [each for each in self._former if each.connections or each.is_beginning]
         idle_ms = self._config.limits.connections_max_idle_ms
         idle_since_ms = moment_ms - idle_ms if idle_ms else 0
         incomplete_since_ms = moment_ms - self._config.limits.request_incomplete_max_ms
@@ -405,7 +409,8 @@ def _continue(policy: ListenerPolicy, old: ListenerPolicy) -> None:
 
 def _renew(policy: ListenerPolicy, new: ListenerPolicy) -> None:
     # Sessions hold the policy: they see the new values at their next request.
-    policy.sasl = new.sasl
+    if policy.sasl is not None:  # A connection on which clients log in stays one.
+        policy.sasl = new.sasl or policy.sasl
     policy.failed_authentication_delay_ms = new.failed_authentication_delay_ms
     policy.early_start = new.early_start
 

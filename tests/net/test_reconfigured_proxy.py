@@ -16,6 +16,7 @@ from proxy.app.process import ProxyProcess
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
+from proxy.net.runtime.clock import now_ms
 from proxy.quota.keys import PRODUCER_BYTE_RATE
 from proxy.quota.rate import unshared
 from proxy.security.authorizer import Action, Decision, RequestContext
@@ -313,3 +314,33 @@ async def test_a_listener_that_is_removed_drains_and_the_process_ends_with_it(tm
             await place.client()
         await process._listeners.drain(asyncio.Event())
         assert place.sessions() == []
+
+
+@on_uvloop
+@pytest.mark.spec("R1", "O4")
+async def test_a_handshake_that_ends_after_a_reload_makes_a_connection_by_the_new_settings(
+    tmp_path: Path,
+) -> None:
+    place, paths = Place(tmp_path), certificates.write(tmp_path)
+    trusting = ssl.create_default_context(cafile=paths.ca)
+    place.sasl("users.yaml", "alice")
+    key_pair = {"certificate": str(paths.certificate), "key": str(paths.key)}
+    place.listener.update({"security.protocol": "SASL_SSL", "ssl": key_pair})
+    async with place.runs() as process:
+        waiting = socket.create_connection(("127.0.0.1", place.port))
+        while not process._listeners._listeners()[0].is_beginning:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        place.listener["ssl"] = key_pair | {"enabled.protocols": ["TLSv1.3"]}
+        place.listener["connections.max.reauth.ms"] = 60_000
+        await place.changes()
+        for _ in process._listeners.sweep(now_ms()):
+            pass
+
+        client = Client(
+            *await asyncio.open_connection(sock=waiting, ssl=trusting, server_hostname="localhost")
+        )
+        place.clients.append(client)
+        assert await error_code_of(client, "alice") == 0
+        # A drain, a sweep and an administrator find it.
+        (session,) = place.sessions()
+        assert session.authentication.expires_at_ms is not None
