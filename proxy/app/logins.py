@@ -124,6 +124,8 @@ class Logins:
             prepared.users.take_over(self._users.known)
             self._users = prepared.users
             self._watching.replace(self._users.run)
+        # A credential may have been removed before sessions ended with it, or before there was a list of it.
+        self.changed()
 
     def close(self) -> None:
         """End the threads."""

@@ -27,6 +27,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import certificates
 from tests.lab.cluster.ports import free_addresses
+from tests.net.test_ends_of_certificates import Office
 from tests.session.conversation import plain_token
 from tests.support.edges import Client, cut_off, on_uvloop
 
@@ -87,7 +88,9 @@ class Place:
         await self.process._reconfigure(self.config())
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=tls))
+        name = None if tls is None else "localhost"
+        at = ("127.0.0.1", self.port)
+        client = Client(*await asyncio.open_connection(*at, ssl=tls, server_hostname=name))
         self.clients.append(client)
         return client
 
@@ -344,3 +347,40 @@ async def test_a_handshake_that_ends_after_a_reload_makes_a_connection_by_the_ne
         # A drain, a sweep and an administrator find it.
         (session,) = place.sessions()
         assert session.authentication.expires_at_ms is not None
+
+
+@on_uvloop
+@pytest.mark.spec("R9")
+async def test_sessions_of_a_removed_credential_end_when_the_file_says_so_from_now_on(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.sasl("users.yaml", "alice")
+    async with place.runs():
+        alice = await place.client()
+        assert await error_code_of(alice, "alice") == 0
+        place.sasl("others.yaml", "bob")
+        await place.changes()
+        assert await is_served(alice)
+        place.document["sessions.revoke.immediately"] = True
+        await place.changes()
+
+        assert await alice.is_cut_off() == b""
+
+
+@on_uvloop
+@pytest.mark.spec("R11")
+async def test_sessions_end_whose_certificates_are_in_the_first_list_of_a_listener(tmp_path: Path) -> None:
+    place, office = Place(tmp_path), Office(tmp_path)
+    (alice, serial), (bob, _) = office.client("alice"), office.client("bob")
+    office.revokes([serial])
+    place.document["sessions.revoke.immediately"] = True
+    key_pair = {"certificate": str(office.server.certificate), "key": str(office.server.key)}
+    of_clients = {"client.auth": "required", "ca": str(tmp_path / "ca.pem")}
+    place.listener.update({"security.protocol": "SSL", "ssl": key_pair | of_clients})
+    async with place.runs():
+        clients = [await place.client(tls) for tls in (alice, bob)]
+        assert [await is_served(client) for client in clients] == [True, True]
+        place.listener["ssl"]["crl"] = str(office.crl)
+        await place.changes()
+
+        assert await clients[0].is_cut_off() == b""
+        assert await is_served(clients[1])

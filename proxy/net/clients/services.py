@@ -54,8 +54,8 @@ class Services:
     observer: ConnectionObserver
     verifications: Verifications
     holds: Callable[[bytes], Callable[[], bool] | None] = lambda certificate: None
-    """Takes a client's certificate in DER, and returns what says whether it is still not revoked; None: there
-    are no revocation lists."""
+    """Takes a client's certificate in DER, and returns what says whether it is still not revoked; None: it is
+    never revoked."""
     announces_software: bool = True
     """Whether the broker gets the name of the software of the client that a connection serves."""
     turns: Turns = field(init=False)

@@ -442,13 +442,11 @@ def expiry_of_cas(path: Path) -> float | None:
     return max(_ends(path), default=None)
 
 
-def not_revoked(certificate: bytes, contexts: Callable[[], Iterable[ServerTls]]) -> Callable[[], bool] | None:
-    """Return what says whether no list names this certificate (DER) of a client; None if there is no list.
+def not_revoked(certificate: bytes, contexts: Callable[[], Iterable[ServerTls]]) -> Callable[[], bool]:
+    """Return what says whether no list names this certificate (DER) of a client.
 
     The lists are those of all contexts of that time, so a new file of lists counts for open sessions too.
     """
-    if all(each.revoked is None for each in contexts()):
-        return None
     from cryptography import x509
 
     found = x509.load_der_x509_certificate(certificate)
