@@ -63,6 +63,11 @@ class Handovers:
         """Whether a new process is ready to serve when this one has ended."""
         return self._successor is not None and not self._stop.signalled.is_set()
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a new process starts, or waits for the end of this one."""
+        return self._wanted.is_set() or self._successor is not None
+
     def parts(self) -> Iterator[Coroutine[object, object, None]]:
         """Yield the tasks that run until the process has drained."""
         yield self._run()

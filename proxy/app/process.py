@@ -248,9 +248,9 @@ class ProxyProcess:
                 background.append(tasks.create_task(self._group.attend(self._pages(), stop.draining)))
                 serving = tasks.create_task(self._serve(tasks))
                 await stop.draining.wait()
-                HANGUP.on_signal(None)
                 serving.cancel()
                 await self._drain()
+                HANGUP.on_signal(None)
                 for task in background:
                     task.cancel()
                 self._group.leave()
@@ -307,6 +307,7 @@ class ProxyProcess:
             prepared = await asyncio.to_thread(self._prepare, config)
         finally:
             self._logins.start_mechanisms()  # No source of keys may be left without its refresh.
+        self._require_that_it_stays()
         self._listeners.open_sockets(prepared.listeners)
         try:
             await frame.apply_http(config.http, prepared.http)
@@ -340,6 +341,15 @@ class ProxyProcess:
             frame.certificates.add(each, files)
         async for stale_tls in iterate_in_slices(stale.difference(self._listeners.tls)):
             frame.certificates.remove(stale_tls)
+
+    def _require_that_it_stays(self) -> None:
+        """ConfigError if this process ends soon: what it reloads would be undone by the next one."""
+        if self._restarting is not None and self._restarting.is_under_way:
+            raise ConfigError(
+                "a new process has read the file and replaces this one: reload it when it serves"
+            )
+        if self._frame.stop.draining.is_set():
+            raise ConfigError("this process ends")
 
     def _apply_decision_settings(self, config: ProxyConfig, other: "_PreparedAuthorizer | None") -> None:
         if (config.authorizer, config.quota) == (self._frame.config.authorizer, self._frame.config.quota):

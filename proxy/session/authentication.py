@@ -138,7 +138,7 @@ class Authentication:
         self.still_valid: Callable[[], bool] | None = None
         """Whether the credential in use is still valid; None: it cannot be revoked."""
         self.certificate_holds: Callable[[], bool] | None = None
-        """Whether the client's certificate is in no revocation list; None: it has none, or is never revoked."""
+        """Whether the client's certificate is in no revocation list; None: it has none."""
 
     def by_certificate(self, expires_at_ms: int | None, now_ms: int) -> AuditEvent:
         """The client's certificate has proven the transport's principal. Return the record of this login.

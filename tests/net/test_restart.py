@@ -14,13 +14,20 @@ import pytest
 import yaml
 
 from proxy.app.control_plane import UnreadableLog, require_readable_log
-from proxy.commands.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
+from proxy.commands.reload_and_restart import (
+    EXIT_CONFIG,
+    EXIT_NO_OUTCOME,
+    EXIT_NOT_RESTARTED,
+    reload,
+    restart,
+)
 from proxy.config import ProxyConfig, load
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.metadata import topic_feed
 from proxy.net.metadata.topic_feed import PartitionLeader
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.telemetry.status_files import RestartStatus
+from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
 from tests.net.test_metadata_catch_up import Log, batch
@@ -35,6 +42,7 @@ pytestmark = [pytest.mark.spec("O4"), pytest.mark.slow]
 
 STARTED, READY = "new process started", "new process is ready: draining"
 IGNORED = "SIGUSR2 ignored: the process drains, or its successor starts"
+IS_REPLACED = "a new process has read the file and replaces this one: reload it when it serves"
 SERVES_ON = "not restarted: this process serves on"
 TIMEOUT_MS = int(1000 * SHOULD_NOT_TAKE_S)
 
@@ -267,6 +275,42 @@ async def test_a_log_that_the_new_process_cannot_read_ends_neither_the_process_n
         edit(file, controller=kraft)
         assert await restarted(file) == 0
         await lone.metric("penstock_metadata_ready", lambda value: value == 1)
+
+
+@pytest.mark.spec("O9")
+async def test_no_reload_is_lost_with_the_process_that_carried_it_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, slow = FakeNode(), FakeNode()
+    for node in (good, slow):
+        node.append(acl_record(1))
+    good.commit()
+    async with AsyncExitStack() as running:
+        for node in (good, slow):
+            await running.enter_async_context(node.listening())
+        kraft = {"mode": "kraft", "endpoints": [good.address]}
+        lone = await running.enter_async_context(a_lone("proxy", tmp_path, controller=kraft))
+        await lone.metric("penstock_metadata_ready", lambda value: value == 1)
+        file = tmp_path / "proxy.yaml"
+        edit(file, controller=kraft | {"endpoints": [slow.address]})
+        lone.process.send_signal(signal.SIGUSR2)
+        await slow.broker.wait_for(ApiKey.FETCH)
+        # The new process has read the file. In the one that it replaces, this would have effect until then.
+        edit(file, controller=kraft, **{"connections.max.reauth.ms": 60_000})
+        assert await asyncio.to_thread(reload, file, None, TIMEOUT_MS) == EXIT_CONFIG
+        assert IS_REPLACED in capsys.readouterr().err
+
+        # Nor is a signal during the drain forgotten without a word.
+        client = await lone.login()
+        slow.commit()
+        await lone.row(READY)
+        lone.process.send_signal(signal.SIGHUP)
+        assert (await lone.row("configuration not reloaded: the previous one stays in effect", 2))["error"]
+        client.leaves()
+        await lone.row("started", 2)
+        assert await asyncio.to_thread(reload, file, None, TIMEOUT_MS) == 0
+        again = await lone.login()
+        assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
 
 
 @pytest.mark.spec("O5", "S14")
