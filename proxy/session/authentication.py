@@ -89,7 +89,6 @@ class Authentication:
         "_failure_recorded",
         "_host",
         "_listener",
-        "_new_exchange",
         "_previous",
         "_principal_of",
         "_reauthentication_began_ms",
@@ -127,7 +126,6 @@ class Authentication:
         self.client_software: str | None = None
         """Name and version, as the client has reported them (KIP-511)."""
         self._exchange: Exchange | None = None
-        self._new_exchange: Callable[[], Exchange] | None = None
         self._bad_mechanism: str | None = None
         self._previous: Principal | None = None
         self._client_version = _BARE
@@ -310,18 +308,21 @@ class Authentication:
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms
         self._client_version = _BARE
-        # Made with the first token, so that an error of a foreign mechanism is handled in one place.
-        self._new_exchange = partial(listener.new_exchange, mechanism)
         self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.BARE_TOKENS
         return Step(types.SaslHandshakeResponse(mechanisms=enabled))
 
     def _respond(self, token: bytes, now_ms: int) -> Outcome:
         if self._bad_mechanism is not None:
             return Rejected("", f"mechanism changed from {self.mechanism} to {self._bad_mechanism}")
+        listener, mechanism = self._listener, self.mechanism
+        assert listener is not None
+        assert mechanism is not None
+        if mechanism not in listener.mechanisms:
+            return _not_enabled(mechanism)
         try:
             if self._exchange is None:
-                assert self._new_exchange is not None
-                self._exchange = self._new_exchange()
+                # Not before the first token: a client may wait with it until settings have changed.
+                self._exchange = listener.new_exchange(mechanism)
             return self._exchange.respond(token, now_ms)
         except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
             return Deferred(partial(_raise, error))  # Reported and rejected where errors of the work are.
@@ -332,7 +333,11 @@ class Authentication:
         if revocation is not None:
             # The next check comes only when credentials change again.
             return Rejected("", f"while it was checked, {revocation}")
-        if self._principal_of is not None and self.mechanism is not None:
+        assert self._listener is not None
+        assert self.mechanism is not None
+        if self.mechanism not in self._listener.mechanisms:
+            return _not_enabled(self.mechanism)
+        if self._principal_of is not None:
             try:
                 named = from_plugin(partial(self._principal_of, self.mechanism, accepted.principal))
                 if accepted.principal.token_authenticated:
@@ -429,6 +434,10 @@ def _revocation(still_valid: Callable[[], bool] | None) -> str | None:
         return None if still_valid() else "the credential it logged in with was changed or removed"
     except Exception as error:  # noqa: BLE001 - of a foreign mechanism
         return f"the mechanism could not say whether the credential is valid: {error!r}"
+
+
+def _not_enabled(mechanism: str) -> Rejected:
+    return Rejected("", f"mechanism {mechanism} was disabled while the client logged in")
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -1,8 +1,11 @@
 """KIP-368: sessions that end, are renewed on the live connection, or are cut at their next request."""
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.security.principal import ANONYMOUS, Principal
+from proxy.security.sasl.exchange import Rejected
 from proxy.session.authentication import Authentication, Step
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -10,6 +13,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import (
     NOW_MS,
     Conversation,
+    TokenExchange,
     fetch,
     fetched,
     plain_token,
@@ -369,3 +373,37 @@ def test_a_session_of_a_listener_without_sasl_never_ends() -> None:
         assert talk.session.end_if_expired(talk.now_ms) == []
 
     assert talk.closed is None
+
+
+@pytest.mark.spec("O9")
+@pytest.mark.parametrize("moment", ["first login", "re-authentication", "check"])
+def test_a_login_that_is_under_way_during_a_reload_is_by_the_mechanisms_after_it(moment: str) -> None:
+    talk = known() if moment == "re-authentication" else Conversation(sasl_listener=sasl(MINUTE_MS))
+    talk.shakes_hands()
+    talk.holds_checks = True
+    token = t.SaslAuthenticateRequest(auth_bytes=plain_token("alice"))
+    if moment == "check":
+        talk.asks(AUTHENTICATE, 2, token)
+    talk.session.authentication.follow(sasl(MINUTE_MS, "OAUTHBEARER"))
+    if moment == "check":
+        talk.is_verified()
+    else:
+        talk.asks(AUTHENTICATE, 2, token)
+
+    response = talk.heard(AUTHENTICATE, 2)
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert talk.close_reason == "authentication_failed"
+
+
+@pytest.mark.spec("O9")
+def test_the_token_of_a_handshake_before_a_reload_is_verified_as_after_it() -> None:
+    class OfAnother(TokenExchange):
+        def respond(self, token: bytes, now_ms: int) -> Rejected:
+            return Rejected("", "the provider is not trusted any more")
+
+    talk = Conversation(sasl_listener=sasl(MINUTE_MS))
+    talk.shakes_hands("OAUTHBEARER")
+    talk.session.authentication.follow(replace(sasl(MINUTE_MS), new_exchange=lambda _mechanism: OfAnother()))
+    talk.authenticates(b"alice")
+
+    assert not talk.session.authentication.known
