@@ -38,7 +38,7 @@ class Child:
         self.readiness = STARTING
         """The last readiness that it reported."""
         self.heard_ms = 0
-        """When it responded last; 0 before its first response."""
+        """When it responded last, by the monotonic clock; 0 before its first response."""
         self.asker = asker
         self._process = process
 

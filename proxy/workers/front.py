@@ -21,7 +21,7 @@ from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
 from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import monotonic_ms, now_ms
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily, with_series
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, CONNECTIONS, DISCONNECT, METRICS, QUOTAS, READY
@@ -194,7 +194,7 @@ class Front(Collector):
 
     async def _ask_ready(self) -> None:
         for child, page in await self._answers(READY):
-            child.readiness, child.heard_ms = Readiness.decoded(page), now_ms()
+            child.readiness, child.heard_ms = Readiness.decoded(page), monotonic_ms()
 
     async def _ask_metrics(self) -> None:
         # One request at a time: an older value that arrives later would look like a counter reset.

@@ -17,7 +17,7 @@ from proxy.net.files.tls import FILE_KIND as CERTIFICATE
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.pages.readiness import Readiness
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import monotonic_ms
 from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.quota.connections import UNLIMITED
 from proxy.quota.keys import CONNECTION_CREATION_RATE
@@ -143,12 +143,12 @@ class Member(Collector):
 
     async def everywhere(self, offset: int, timeout_ms: int) -> list[int]:
         """Wait until no worker is behind `offset`, or the time is up; return those that still are."""
-        deadline_ms = now_ms() + timeout_ms
+        deadline_ms = monotonic_ms() + timeout_ms
         while True:
             late = self.behind(offset)
-            if late and now_ms() >= deadline_ms:
+            if late and monotonic_ms() >= deadline_ms:
                 log.warning("responded before all workers had applied the change", behind=late, offset=offset)
-            if not late or now_ms() >= deadline_ms:
+            if not late or monotonic_ms() >= deadline_ms:
                 return late
             await asyncio.sleep(POLL_S)
 

@@ -25,7 +25,7 @@ from proxy.error_text import text_of
 from proxy.frame import Frame
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.runtime.clock import now_ms, set_within
+from proxy.net.runtime.clock import monotonic_ms, now_ms, set_within
 from proxy.net.runtime.listening import CannotListen, bound_sockets
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.service_manager import notify
@@ -154,7 +154,7 @@ class Supervisor:
         """Run one worker after the other, until the drain."""
         wait_ms, first = BACKOFF_MS[0], True
         while not self._draining.is_set():
-            begun_ms = now_ms()
+            begun_ms = monotonic_ms()
             code = await self._one(number)
             self._segment.forget(number)
             if self._draining.is_set():
@@ -164,7 +164,7 @@ class Supervisor:
                 self._end(EXIT_CONFIG)
                 break
             first = False
-            wait_ms = BACKOFF_MS[0] if now_ms() - begun_ms >= LIVED_LONG_MS else wait_ms
+            wait_ms = BACKOFF_MS[0] if monotonic_ms() - begun_ms >= LIVED_LONG_MS else wait_ms
             log.error("worker ended, starting another", worker=number, exit_code=code, wait_ms=wait_ms)
             self._front.restarts += 1
             await set_within(self._draining, wait_ms)
@@ -234,7 +234,7 @@ class Supervisor:
     def _end_silent(self) -> None:
         """Kill workers that do not respond: their clients can then connect to another one."""
         for child in self._front.children.values():
-            silent_ms = now_ms() - child.heard_ms
+            silent_ms = monotonic_ms() - child.heard_ms
             if child.heard_ms and silent_ms > SILENT_MS:
                 log.error("worker does not respond, killed", worker=child.number, silent_ms=silent_ms)
                 child.kill()

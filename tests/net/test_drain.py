@@ -21,6 +21,7 @@ from tests.session.conversation import fetch, fetched, produce, produced
 from tests.support.controllers import acls_request
 from tests.support.edges import (
     EIGHT_MIB,
+    SHOULD_NOT_TAKE_S,
     Client,
     Edge,
     a_fetch_that_is_not_read,
@@ -30,6 +31,7 @@ from tests.support.edges import (
     records_of,
 )
 from tests.support.fake_broker import FakeBroker, Request
+from tests.support.set_clock import set_own_clock_by
 
 pytestmark = pytest.mark.spec("O4")
 
@@ -337,6 +339,17 @@ async def test_a_change_that_is_not_answered_in_the_time_is_cut_and_counted() ->
 
         assert (drained.connections, drained.cut) == (0, 1)
         assert await edge.all_gone() == ["drain_timeout"]
+
+
+@on_uvloop
+async def test_a_clock_that_is_set_back_does_not_prolong_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _a_produce_in_flight() as (edge, _broker, _client, _gate), asyncio.TaskGroup() as tasks:
+        drained = tasks.create_task(drain([edge.listener], 500, asyncio.Event()))
+        await edge.until(lambda: all(each.session.draining for each in edge.listener.connections))
+        set_own_clock_by(-3_600, monkeypatch)
+
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            assert (await drained).cut == 1
 
 
 async def _awaited(edge: Edge) -> list[dict[str, Any]]:

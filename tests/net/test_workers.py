@@ -22,6 +22,8 @@ from tests.lab.cluster import probe
 from tests.lab.cluster.node import CHECKOUT, penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
+from tests.net.test_workers_front import SlowWorker
+from tests.support.set_clock import set_own_clock_by
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("O2", "O4", "D3")]
 
@@ -160,6 +162,24 @@ def test_an_address_that_is_taken_ends_the_proxy_with_code_2(tmp_path: Path) -> 
 
         assert proxy.process.wait(DEADLINE_MS) == 2
     assert f"cannot listen on {bind}: the port is in use" in proxy.process.log_text()
+
+
+async def test_a_clock_that_is_set_forward_ends_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Proxy(tmp_path)
+    file, worker = tmp_path / "proxy.yaml", SlowWorker()
+    supervisor = supervision.Supervisor(file, file.read_bytes(), load(file, ProxyConfig), lambda _: [])
+    supervisor._front.children[0] = worker
+    killed: list[SlowWorker] = []
+    monkeypatch.setattr(SlowWorker, "kill", killed.append)
+    await supervisor._front._ask_ready()
+    # As after a machine was suspended: the next response is late.
+    set_own_clock_by(3_600, monkeypatch)
+    supervisor._end_silent()
+    supervisor._held.close()
+
+    assert killed == []
 
 
 async def test_a_worker_that_does_not_answer_is_killed_and_replaced(

@@ -1,5 +1,6 @@
 """What workers share: several members of one group, in this process and in others that are killed."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from proxy.quota.shared import TOTAL, VALUE, SharedRate, column_cells
 from proxy.workers.member import Member
 from proxy.workers.segment import PROBES, Segment, Table, TableFull, extent, layout
 from tests.support.metadata_log import quotas_image
+from tests.support.set_clock import set_own_clock_by
 
 WORKERS, WINDOW_MS, SAMPLES = 4, 1_000, 11
 ALICE = ("producer_byte_rate", "alice", "")
@@ -152,6 +154,19 @@ async def test_a_change_is_waited_for_until_no_worker_that_serves_is_behind(memb
     assert behind == [1]
     assert await members[0].everywhere(7, 10) == []
     assert await members[0].everywhere(8, 10) == [0, 2]
+
+
+@pytest.mark.spec("Q8")
+async def test_a_clock_that_is_set_back_does_not_prolong_the_wait(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members[1].publish(7)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(members[0].everywhere(8, 100))
+        await asyncio.sleep(0)
+        set_own_clock_by(-3_600, monkeypatch)
+
+    assert waiting.result() == [1]
 
 
 @pytest.mark.spec("Q12")

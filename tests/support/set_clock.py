@@ -1,4 +1,4 @@
-"""The clock of one process, set while it runs: set_clock.c is preloaded.
+"""The clock of one process, set while it runs: this one, or another one, where set_clock.c is preloaded.
 
 clock = SetClock(tmp_path)
 subprocess.Popen(..., env={**os.environ, **clock.environment})
@@ -9,6 +9,9 @@ import os
 import struct
 from pathlib import Path
 
+import pytest
+
+from proxy.net.runtime.clock import monotonic_ms, now_ms
 from tests.support.disk_faults import library
 
 
@@ -26,3 +29,9 @@ class SetClock:
         descriptor = os.open(self._file, os.O_WRONLY)
         os.pwrite(descriptor, struct.pack("q", seconds), 0)
         os.close(descriptor)
+
+
+def set_own_clock_by(seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for this process; its monotonic clock is not set."""
+    ahead_ms = now_ms() - monotonic_ms() + 1_000 * seconds
+    monkeypatch.setattr("proxy.net.runtime.clock.time.time", lambda: (monotonic_ms() + ahead_ms) / 1_000)

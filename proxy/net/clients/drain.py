@@ -14,7 +14,7 @@ import structlog
 
 from proxy.net.clients.connection import DRAIN_TIMEOUT, MAX_LINGER_S
 from proxy.net.runtime.chunked import iterate_in_slices
-from proxy.net.runtime.clock import now_ms, set_within
+from proxy.net.runtime.clock import monotonic_ms, set_within
 
 LONG_POLL_MS = 500
 """How long to wait for a request that itself waits for data: Kafka's default of fetch.max.wait.ms."""
@@ -78,7 +78,7 @@ log = structlog.get_logger(__name__)
 
 async def drain(listeners: Sequence[DrainedListener], timeout_ms: int, at_once: asyncio.Event) -> Drained:
     """Drain the listeners within the timeout. `at_once`: closes all connections that are left."""
-    began_ms = now_ms()
+    began_ms = monotonic_ms()
     ends_ms = began_ms + timeout_ms
     draining = _Draining(listeners, at_once)
     # New clients are served, and drained in the second round: one slow request must not make this address
@@ -86,12 +86,12 @@ async def drain(listeners: Sequence[DrainedListener], timeout_ms: int, at_once: 
     await draining.round(ends_ms - min(LAST_CLIENTS_MS, timeout_ms // 2))
     for listener in listeners:
         listener.stop_accepting()
-    closed_ms = now_ms()
+    closed_ms = monotonic_ms()
     await draining.round(ends_ms, last=True)
     cut = draining.cut_count + await draining.cut()
     for listener in listeners:
         listener.drained()
-    return Drained(draining.begun_count - cut, cut, now_ms() - closed_ms, now_ms() - began_ms)
+    return Drained(draining.begun_count - cut, cut, monotonic_ms() - closed_ms, monotonic_ms() - began_ms)
 
 
 class _Draining:
@@ -99,23 +99,23 @@ class _Draining:
         self._listeners = listeners
         self._at_once = at_once
         self.begun_count = self.cut_count = 0
-        self._reported_ms = now_ms()
+        self._reported_ms = monotonic_ms()
 
     async def round(self, ends_ms: int, *, last: bool = False) -> None:
         """Drain all connections, in the last round also new ones, until they end or the time is over.
 
         The last round waits for those that the listeners have accepted and that have not begun yet.
         """
-        began_ms, poll_ms = now_ms(), LAST_POLL_MS if last else LONG_POLL_MS
+        began_ms, poll_ms = monotonic_ms(), LAST_POLL_MS if last else LONG_POLL_MS
         draining = new = list(self._connections())
         while draining or (last and any(listener.is_beginning for listener in self._listeners)):
             async for connection in iterate_in_slices(new):
                 self.begun_count += _begun(connection)
-            waited_ms = now_ms() - began_ms
+            waited_ms = monotonic_ms() - began_ms
             if waited_ms >= poll_ms:
                 async for connection in iterate_in_slices(draining):
                     self.cut_count += connection.end_if_unanswered(waited_ms >= MAX_LINGER_S * 1000)
-            if self._at_once.is_set() or now_ms() >= ends_ms:
+            if self._at_once.is_set() or monotonic_ms() >= ends_ms:
                 return
             self._report(draining, ends_ms)
             await set_within(self._at_once, POLL_MS)
@@ -125,11 +125,11 @@ class _Draining:
 
     def _report(self, draining: Sequence[DrainedConnection], ends_ms: int) -> None:
         """Say what the drain waits for, unless that was said a short time ago."""
-        if now_ms() - self._reported_ms < REPORTED_MS:
+        if monotonic_ms() - self._reported_ms < REPORTED_MS:
             return
-        self._reported_ms = now_ms()
+        self._reported_ms = monotonic_ms()
         awaited = Counter(connection.awaits for connection in draining)
-        log.info("draining: connections are left", left_ms=ends_ms - now_ms(), **awaited)
+        log.info("draining: connections are left", left_ms=ends_ms - monotonic_ms(), **awaited)
 
     async def cut(self) -> int:
         """Abort all connections that are left; return their number."""
