@@ -8,18 +8,25 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
+import structlog
+
 from proxy.config import ProxyConfig, WatchedUsers
 from proxy.frame import Frame
 from proxy.net.clients.connection import Connection
 from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import monotonic_ms, now_ms
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.security.backoff import LoginBackoff
 from proxy.session.gate import Gate
 
 _PAUSES = 4
 """The time without checks after one, as a multiple of what it took."""
+_LOOK_S = 0.5
+_STEP_MS = 100
+"""A clock that is set back by less is left to itself."""
+
+log = structlog.get_logger(__name__)
 
 
 class Revocations:
@@ -49,6 +56,27 @@ class Revocations:
             await asyncio.sleep(_PAUSES * (clock() - since_s))
 
 
+async def keep_lengths(connections: Callable[[], AsyncIterator[Connection]]) -> None:
+    """Let no session last longer because the clock is set back (KIP-368), until cancelled.
+
+    A broker takes the length of a session from a clock that nothing sets. Here its end is a time, which a
+    request is compared with at no cost; it is moved with the clock. It stays if the clock is set forward: a
+    credential may have ended.
+    """
+    ahead_ms = now_ms() - monotonic_ms()
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        back_ms = ahead_ms - (now_ms() - monotonic_ms())
+        if not 0 <= back_ms <= _STEP_MS:
+            ahead_ms -= back_ms
+        if back_ms > _STEP_MS:
+            log.warning(
+                "the clock was set back: sessions end as long after their logins as before", by_ms=back_ms
+            )
+            async for connection in connections():
+                connection.session.authentication.set_back(back_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedLogins:
     """The logins of another configuration, before it takes effect."""
@@ -74,6 +102,7 @@ class Logins:
         self._users = WatchedUsers(config.users_file, frame.reloads, self.changed)
         self._watching = ReplaceableTask(self._users.run)
         self._revocations = Revocations(connections)
+        self._connections = connections
         self._backoff = LoginBackoff(config.login_backoff.settings())
         self.verifications = Verifications(frame.registry, hashing_threads(config.workers))
         self.credentials = Credentials(
@@ -94,6 +123,7 @@ class Logins:
             self.start_mechanisms()
             tasks.create_task(self._watching.run())
             tasks.create_task(self._revocations.run())
+            tasks.create_task(keep_lengths(self._connections))
 
     def start_mechanisms(self) -> None:
         """Start the tasks of login mechanisms that are not running yet."""

@@ -181,6 +181,11 @@ class Authentication:
         """Whether a request at this time is past the end of the session."""
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
+    def set_back(self, by_ms: int) -> None:
+        """Move the end of the session with the clock, which was set back by so much."""
+        if self.expires_at_ms is not None:
+            self.expires_at_ms -= by_ms
+
     def rejects(self, api_key: int, now_ms: int) -> bool:
         """Whether the session has expired and this request does not renew it; ApiVersions does not (KIP-368).
 

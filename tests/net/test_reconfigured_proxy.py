@@ -30,6 +30,7 @@ from tests.lab.cluster.ports import free_addresses
 from tests.net.test_ends_of_certificates import Office
 from tests.session.conversation import plain_token
 from tests.support.edges import Client, cut_off, on_uvloop
+from tests.support.set_clock import set_own_clock_by
 
 pytestmark = pytest.mark.spec("O9")
 
@@ -384,3 +385,25 @@ async def test_sessions_end_whose_certificates_are_in_the_first_list_of_a_listen
 
         assert await clients[0].is_cut_off() == b""
         assert await is_served(clients[1])
+
+
+@on_uvloop
+@pytest.mark.spec("R3", "R4")
+async def test_a_clock_that_is_set_back_prolongs_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    place.sasl("users.yaml", "alice")
+    place.listener["connections.max.reauth.ms"] = 1_000
+    async with place.runs():
+        alice = await place.client()
+        assert await error_code_of(alice, "alice") == 0
+        (session,) = place.sessions()
+        set_own_clock_by(-3_600, monkeypatch)
+        async with asyncio.timeout(10):
+            while not session.authentication.is_expired(now_ms()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+        alice.asks(ApiKey.API_VERSIONS, 0, t.ApiVersionsRequest())
+        assert await alice.is_cut_off() == b""
+        assert await error_code_of(await place.client(), "alice") == 0
