@@ -24,7 +24,7 @@ from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import ConfigFile
 from proxy.error_text import text_of
-from proxy.frame import Frame, Recording
+from proxy.frame import EXIT_FAULT, Frame, Recording, ended
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.files.authorizer_reload import AuthorizerReload
@@ -54,7 +54,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener
 
-EXIT_FAULT, EXIT_CONFIG = 1, 2
+EXIT_CONFIG = 2
 
 log = structlog.get_logger(__name__)
 
@@ -79,14 +79,13 @@ def run_controller(config_path: str | Path, check: Callable[[Path], Sequence[str
     report_rules(config)
     garbage_collector.start()
     try:
-        uvloop.run(app.run())
+        return uvloop.run(ended(app.run()))
     except Exception as error:
         if (taken := find_cannot_listen(error)) is not None:
             log.error("controller cannot start", error=str(taken))
             return EXIT_CONFIG
         log.exception("controller failed")
         return EXIT_FAULT
-    return 0
 
 
 class ControllerApp:

@@ -7,9 +7,12 @@ spool and lock, traces, and the series of the process. A process makes them, add
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread, current_thread, main_thread
+from threading import enumerate as running_threads
 from typing import Generic
 
 import structlog
@@ -37,7 +40,7 @@ from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.merged_metrics import Series
 from proxy.net.runtime.stop_signals import StopSignals
-from proxy.net.telemetry.log_lines import LogSeries
+from proxy.net.telemetry.log_lines import LogSeries, finish_lines
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.status_files import ReloadMetrics
 
@@ -45,6 +48,9 @@ AUDIT_CLOSE_MS = 5_000
 """Time to write the last audit records, and to ship them and the last spans."""
 AT_ONCE_S = 1.0
 """Time for the audit trail when the process is to end at once."""
+EXIT_FAULT = 1
+THREADS_S = 1.0
+"""Time for threads after a process has stopped."""
 REPORTED = (CERTIFICATE, CONFIGURATION)
 """After a reload of such files, the facts about the certificates are logged again."""
 
@@ -160,6 +166,30 @@ class Recording:
         self.audit.append(events.stopped())
         async with self._stop.unless_at_once(AT_ONCE_S):
             await asyncio.gather(self.audit.close(AUDIT_CLOSE_MS, ship_ms), self.traces.close(ship_ms))
+
+
+async def ended(running: Awaitable[object]) -> int:
+    """Await the end of a process that serves. Return its exit code: 0, or 1 if `running` returns False.
+
+    From then on no thread keeps the process: a login check or a file that hangs. The interpreter would wait
+    for it for ever, and a successor, with all clients, for the end of this process.
+    """
+    exit_code = EXIT_FAULT
+    try:
+        exit_code = EXIT_FAULT if await running is False else 0
+    finally:
+        Thread(target=_end, args=(exit_code,), name="end", daemon=True).start()
+    return exit_code
+
+
+def _end(exit_code: int) -> None:
+    Event().wait(THREADS_S)
+    known = main_thread(), current_thread()
+    hanging = [each.name for each in running_threads() if not each.daemon and each not in known]
+    if hanging:
+        log.error("process ends although threads hang", threads=hanging)
+        finish_lines()
+        os._exit(exit_code)
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

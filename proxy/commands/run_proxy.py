@@ -26,6 +26,7 @@ from proxy.config.doubts import report_groups, report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import ConfigFile, checked
 from proxy.error_text import text_of
+from proxy.frame import EXIT_FAULT, ended
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
 from proxy.net.clients.acceptor import BACKLOG
@@ -37,7 +38,7 @@ from proxy.net.runtime.listening import CannotListen, find_cannot_listen, listen
 from proxy.net.runtime.successor import Predecessor, interruptible
 from proxy.workers.seat import Seat
 
-EXIT_FAULT, EXIT_CONFIG = 1, 2
+EXIT_CONFIG = 2
 LOCK_MS, LOCK_PAUSE_S = 5_000, 0.01
 UNUSABLE = (ConfigError, TlsError, SpoolError, CannotListen, ValueError)
 """Errors that name what cannot be used."""
@@ -94,7 +95,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
     garbage_collector.start()
     try:
-        return 0 if uvloop.run(process.run()) else EXIT_FAULT
+        return uvloop.run(ended(process.run()))
     except Exception as error:
         if (cannot_listen := find_cannot_listen(error)) is not None:
             log.error("proxy cannot start", error=str(cannot_listen))

@@ -5,9 +5,10 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -311,6 +312,41 @@ async def test_no_reload_is_lost_with_the_process_that_carried_it_out(
         assert await asyncio.to_thread(reload, file, None, TIMEOUT_MS) == 0
         again = await lone.login()
         assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+
+
+class Directory:
+    """A check of passwords that gets no response about strangers."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        pass
+
+    def is_right(self, username: str, password: str) -> bool:
+        if username != "admin":
+            Event().wait()
+        return True
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("by", [signal.SIGUSR2, signal.SIGTERM])
+async def test_a_check_of_a_password_that_never_ends_does_not_delay_the_end(
+    tmp_path: Path, by: signal.Signals
+) -> None:
+    limits = {"drain.timeout.ms": 500}
+    async with a_lone("proxy", tmp_path, limits=limits) as lone:
+        file = tmp_path / "proxy.yaml"
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        del document["users.file"]
+        document["listeners"][0]["sasl.plain.verifier.class"] = "tests.net.test_restart.Directory"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        assert await asyncio.to_thread(reload, file, None, TIMEOUT_MS) == 0
+        await lone.login("stranger")
+        await lone.logs_in()
+
+        lone.process.send_signal(by)
+        assert await ended(lone) == 0
+        if by == signal.SIGUSR2:
+            await lone.row("started", 2)
+            await lone.logs_in()
 
 
 @pytest.mark.spec("O5", "S14")

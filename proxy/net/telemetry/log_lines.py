@@ -332,6 +332,12 @@ def _finish(
     return {name: value for name, value in event.items() if value is not None} | identity
 
 
+def finish_lines() -> None:
+    """Wait until all lines are written, at most for LAST_LINES_S. Later ones are lost."""
+    for queue in _queues:
+        queue.finish(LAST_LINES_S)
+
+
 def _queue(identity: dict[str, object], form: Form) -> TextIO:
     # If stderr was closed at the start, its number may be reused for a spool's file or a socket.
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
