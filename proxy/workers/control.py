@@ -49,18 +49,34 @@ def worker_pages(
 
 
 async def answer(control: int, pages: Pages) -> None:
-    """Respond until the supervisor ends. `control`: the socket's descriptor; `pages`: by name."""
+    """Respond until the supervisor ends. `control`: the socket's descriptor; `pages`: by name.
+
+    No request waits for another one: a worker whose reload hangs still responds that it is there.
+    """
     ours = socket.socket(fileno=control)
     ours.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=ours)
-    try:
-        while line := await reader.readline():
-            number, wanted, *argument = line.decode().split()
-            page = await pages[wanted](unquote("".join(argument)))
+
+    async def respond(number: str, wanted: str, argument: str) -> None:
+        try:
+            page = await pages[wanted](argument)
+        except Exception:  # The boundary of a request, as at the HTTP port of a process alone.
+            log.exception("unexpected error in a response to the supervisor", page=wanted)
+        else:
             writer.write(f"{number} {len(page)}\n".encode() + page)
-            await writer.drain()
-    except ConnectionError as error:
-        log.warning("supervisor closed the control connection", error=text_of(error))
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            under_way = set[asyncio.Task[None]]()
+            while line := await reader.readline():
+                number, wanted, *argument = line.decode().split()
+                task = tasks.create_task(respond(number, wanted, unquote("".join(argument))))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            for task in under_way:
+                task.cancel()
+    except* ConnectionError as errors:
+        log.warning("supervisor closed the control connection", error=text_of(errors.exceptions[0]))
     finally:
         writer.close()
 

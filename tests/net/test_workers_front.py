@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,7 +10,7 @@ from prometheus_client.exposition import generate_latest
 
 from proxy.net.pages.readiness import Readiness
 from proxy.workers.child import STARTING, Child
-from proxy.workers.control import METRICS
+from proxy.workers.control import METRICS, READY, RELOAD, Asker, answer
 from proxy.workers.front import Front
 
 pytestmark = pytest.mark.spec("O2")
@@ -87,3 +88,36 @@ async def test_the_group_is_ready_when_all_of_its_workers_are() -> None:
     assert page() == "not ready: 1 of 2 workers are ready\nnot ready: worker 1: starting\n"
     await front._ask_ready()
     assert page() == "2 of 2 workers are ready\n"
+
+
+@pytest.mark.spec("O4", "O9")
+async def test_neither_a_reload_that_hangs_nor_a_fault_in_a_page_ends_a_worker() -> None:
+    asked, ours_and_theirs = asyncio.Event(), socket.socketpair()
+
+    async def hangs(_argument: str) -> bytes:
+        asked.set()
+        await asyncio.Event().wait()
+        return b""
+
+    async def fails(_argument: str) -> bytes:
+        raise ValueError("a defect")
+
+    async def ready(_argument: str) -> bytes:
+        return b"ready"
+
+    ours, theirs = ours_and_theirs
+    ours.setblocking(False)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        pages = {RELOAD: hangs, METRICS: fails, READY: ready}
+        answering = tasks.create_task(answer(theirs.detach(), pages))
+        asker = Asker(*await asyncio.open_unix_connection(sock=ours))
+        running = tasks.create_task(asker.run())
+        reloading = tasks.create_task(asker.ask(RELOAD, 60_000))
+        await asked.wait()
+        assert await asker.ask(METRICS, 100) is None
+        assert await asker.ask(READY, 10_000) == b"ready"
+
+        reloading.cancel()
+        running.cancel()
+        asker._writer.close()
+        await answering
