@@ -284,8 +284,9 @@ class Authentication:
         return Step(response)
 
     def _may_reauthenticate(self, now_ms: int) -> bool:
-        # As in Kafka: only a session that ends, and counted from one re-authentication to the next.
-        if self.expires_at_ms is None:
+        # As in Kafka: only a session that ends, and counted from one re-authentication to the next. One by
+        # certificate ends, and cannot be renewed.
+        if self._listener is None or self.expires_at_ms is None:
             return False
         began_ms = self._reauthentication_began_ms
         # The clock may have been set back.

@@ -233,6 +233,20 @@ def test_past_its_end_only_a_handshake_that_may_begin_is_taken(early: bool) -> N
     assert (talk.heard_bytes(), talk.close_reason) == (b"", "session_expired")
 
 
+@pytest.mark.spec("R3", "R11")
+def test_past_the_end_of_a_session_by_certificate_a_handshake_ends_the_connection_too() -> None:
+    """Nothing renews it: a client could stay, and send handshakes, for as long as it likes."""
+    talk = Conversation(*RIGHTS)
+    talk.session.authentication.by_certificate(NOW_MS + MINUTE_MS, NOW_MS)
+    assert talk.shakes_hands().error_code == ErrorCode.ILLEGAL_SASL_STATE
+    talk.passes(MINUTE_MS)
+
+    talk.asks(HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+
+    assert (talk.close_reason, talk.heard_bytes()) == ("session_expired", b"")
+    assert [event.method for event in talk.told("session_expired")] == ["SaslHandshake"]
+
+
 @pytest.mark.spec("R5")
 def test_the_new_tokens_lifetime_replaces_the_old() -> None:
     talk = with_token(f"alice {NOW_MS + 5_000}".encode())
