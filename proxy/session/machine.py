@@ -66,8 +66,7 @@ from proxy.session.plan import (
     Wait,
 )
 from proxy.session.remembered import Remembered
-from proxy.session.requests import dispatch, forwarding, termination, too_large
-from proxy.session.requests.handshake import Handshake
+from proxy.session.requests import dispatch, forwarding, handshake, termination, too_large
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.responses import Responses
 from proxy.session.state import (
@@ -168,7 +167,7 @@ class Machine:
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
-        self._handshake = Handshake(gate, listener, authentication, self.use)
+        self._handshake = handshake.Handshake(gate, listener, authentication, self.use)
         self._former = FormerClients(self.pipeline)
         self._room = SummaryRoom()
 
@@ -349,7 +348,7 @@ class Machine:
         try:
             header = decode_request_header(frame, 4)
             self.listener.counts.took(header.api_key)
-            if header.api_key == ApiKey.API_VERSIONS and not self.authentication.under_way:
+            if header.api_key in handshake.API_KEYS and not self.authentication.under_way:
                 effects = self.follow_client_id(header, frame, now_ms)
             plan = self._handshake.request(header, frame, self.client, now_ms)
             if plan is None:

@@ -12,6 +12,7 @@ from proxy.session.machine import LOOKED_UP_ID_NS, LOOKUP_NS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import image_with
 from tests.session.conversation import (
     Conversation,
@@ -355,6 +356,31 @@ def test_a_long_poll_is_not_charged_for_waiting() -> None:
 
     assert talk.mutes == []
     assert talk.session.machine.client.request.byte_rate(talk.now_ms) < ONE_PERCENT
+
+
+@pytest.mark.spec("Q7", "Q12")
+@pytest.mark.parametrize("again", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE], ids=lambda key: key.name)
+@pytest.mark.parametrize("client_id", [None, "other"])
+def test_a_login_that_nothing_is_to_renew_is_held_up_too(again: ApiKey, client_id: str | None) -> None:
+    """By the quota of its own client id, as at a broker, which has these rejected where it has all others."""
+    quotas = quotas_image({QuotaEntity(client_id="other"): {REQUEST_PERCENTAGE: ONE_PERCENT}})
+    talk = Conversation(gate=gate_with(replace(image_with(*RIGHTS), quotas=quotas)))
+    versions = t.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    talk.asks(ApiKey.API_VERSIONS, 3, versions, client_id="other")
+    spent(talk, 60_000 * MS)
+    requests = {
+        ApiKey.SASL_HANDSHAKE: t.SaslHandshakeRequest(mechanism="PLAIN"),
+        ApiKey.SASL_AUTHENTICATE: t.SaslAuthenticateRequest(auth_bytes=b""),
+    }
+    talk.heard_bytes()
+
+    for _ in range(3):
+        talk.asks(again, 1, requests[again], client_id=client_id)
+
+    mutes, count = ([], 3) if client_id is None else ([WINDOW_MS], 1)
+    assert talk.mutes == mutes
+    answers = talk.heard_all(*[(again, 1)] * count)
+    assert {message.error_code for _, message in answers} == {ErrorCode.ILLEGAL_SASL_STATE}
 
 
 @pytest.mark.spec("Q12", "R3")

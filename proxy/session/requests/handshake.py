@@ -43,6 +43,7 @@ OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
 
 _INT32 = Struct(">i")
 _SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+API_KEYS = frozenset((ApiKey.API_VERSIONS, *_SASL_API_KEYS))
 
 
 def api_versions_response(
@@ -174,7 +175,7 @@ class Handshake:
     ) -> Plan | None:
         """The plan of one of these requests; None: it is another request. WireError if it is malformed.
 
-        `client`: that of the header if the client is authenticated and this is ApiVersions.
+        `client`: that of the header if the client is authenticated and this is one of API_KEYS.
         """
         authentication, api_key = self._authentication, header.api_key
         if authentication.rejects(api_key, now_ms):
@@ -182,7 +183,7 @@ class Handshake:
         if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
             return self._api_versions(header, frame, client, now_ms)
         if api_key in _SASL_API_KEYS and header.api_version in codecs.request_versions(api_key):
-            return self._sasl(header, frame, now_ms)
+            return self._sasl(header, frame, client, now_ms)
         if authentication.under_way:
             return self._out_of_place(header, frame)
         return None
@@ -196,11 +197,7 @@ class Handshake:
     def _api_versions(
         self, header: RequestHeader, frame: memoryview, client: ClientState, now_ms: int
     ) -> Plan:
-        plan: Plan = []
-        throttle_time_ms = 0
-        if self._authentication.phase is Phase.COMPLETE and client.request.limited:
-            client.last_was_exempt = False
-            plan, throttle_time_ms = throttle_longer(client, None, now_ms)
+        plan, throttle_time_ms = self._throttled(client, now_ms)
         listener = None if self._authentication.phase is Phase.VERSIONS else self._listener
         error_code, response, software = api_versions_response(
             self._gate, header, frame, throttle_time_ms, listener
@@ -214,7 +211,14 @@ class Handshake:
         plan.append(SendResponse(response, ApiKey.API_VERSIONS, now_ms))
         return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
 
-    def _sasl(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan:
+    def _throttled(self, client: ClientState, now_ms: int) -> tuple[Plan, int]:
+        """Return what the quota on time does to an authenticated client, and the throttle time in ms."""
+        if self._authentication.phase is not Phase.COMPLETE or not client.request.limited:
+            return [], 0
+        client.last_was_exempt = False
+        return throttle_longer(client, None, now_ms)
+
+    def _sasl(self, header: RequestHeader, frame: memoryview, client: ClientState, now_ms: int) -> Plan:
         api_key, version = header.api_key, header.api_version
         request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
         authentication = self._authentication
@@ -226,7 +230,11 @@ class Handshake:
             self._listener.counts.error(header.api_key, response.error_code)
             return [self._end_late("audit_unavailable", _encoded(header, Step(response)))]
         handle = authentication.handshake if api_key == ApiKey.SASL_HANDSHAKE else authentication.authenticate
-        return self._plan(header, handle(version, request, now_ms), now_ms, now_ms)
+        step, plan, throttle_time_ms = handle(version, request, now_ms), Plan(), 0
+        if step.event is None:  # No login: a client could send such requests without a pause.
+            plan, throttle_time_ms = self._throttled(client, now_ms)
+        plan += self._plan(header, step, now_ms, now_ms)
+        return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
 
     def _out_of_place(self, header: RequestHeader, frame: memoryview) -> Plan:
         # Where a token is due Kafka responds with its error, and closes without a response otherwise.
