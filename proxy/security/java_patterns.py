@@ -8,6 +8,8 @@ is a ValueError, never another meaning. The names that are matched contain no li
 import re
 from collections.abc import Callable
 
+from proxy.security.sasl.exchange import shown
+
 _CLASSES = {
     "Lower": "a-z",
     "Upper": "A-Z",
@@ -52,6 +54,40 @@ def compiled(pattern: str) -> "re.Pattern[str]":
         return re.compile(_Translation(pattern).text(), re.ASCII)
     except (ValueError, re.error, OverflowError) as error:
         raise ValueError(f"invalid rule: pattern {pattern!r}: {error}") from error
+
+
+def is_whole(pattern: "re.Pattern[str]", text: str) -> bool:
+    """Whether the pattern is for the whole text. ValueError if not every Java says the same."""
+    _check(pattern, text)
+    return pattern.fullmatch(text) is not None
+
+
+def substituted(
+    pattern: "re.Pattern[str]", replacement: Callable[["re.Match[str]"], str], text: str, most: int = 0
+) -> str:
+    """Replace what the pattern finds in the text, `most` times; 0: each time. ValueError as above.
+
+    Behind an empty match Java goes on one character later. Python's `sub` looks for another one there first.
+    """
+    _check(pattern, text)
+    parts, end, position = [], 0, 0
+    while position <= len(text) and (match := pattern.search(text, position)) is not None:
+        parts += [text[end : match.start()], replacement(match)]
+        end = match.end()
+        position = end + (match.start() == end)
+        most -= 1
+        if not most:
+            break
+    return "".join(parts) + text[end:]
+
+
+def _check(pattern: "re.Pattern[str]", text: str) -> None:
+    # Which letters a word has beside ASCII's differs between Java 17, later ones, and Python.
+    if not text.isascii() and _BOUNDARY.search(pattern.pattern) is not None:
+        raise ValueError(f"a rule with \\b or \\B is for names in ASCII only, and not for {shown(text)}")
+
+
+_BOUNDARY = re.compile(r"(?<!\\)(?:\\\\)*\\[bB]")
 
 
 class _Translation:

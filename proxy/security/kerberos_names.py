@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from proxy.security.java_patterns import compiled
+from proxy.security.java_patterns import compiled, is_whole, substituted
 from proxy.security.mapping_rules import NoMatchingRule, Replacement, replacement
 
 DEFAULT = "DEFAULT"
@@ -67,11 +67,11 @@ class _Rule:
         if len(name) - 1 != self.count:
             return None
         base = "".join(part if isinstance(part, str) else name[part] for part in self.format)
-        if self.match is not None and not self.match.fullmatch(base):
+        if self.match is not None and not is_whole(self.match, base):
             return None
         if self.pattern is None or self.replaced is None:
             return base
-        return self.pattern.sub(self.replaced, base, count=self.most)
+        return substituted(self.pattern, self.replaced, base, self.most)
 
 
 class LocalRules:

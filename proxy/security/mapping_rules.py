@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.security.java_patterns import compiled
+from proxy.security.java_patterns import compiled, is_whole, substituted
 from proxy.security.sasl.exchange import shown
 
 Replacement = Callable[["re.Match[str]"], str]
@@ -89,9 +89,9 @@ class Rule:
         if self.pattern is None:
             return name
         # In Java a dot matches none of these: a name with one matches no rule.
-        if not _LINE_ENDS.isdisjoint(name) or self.pattern.fullmatch(name) is None:
+        if not _LINE_ENDS.isdisjoint(name) or not is_whole(self.pattern, name):
             return None
-        return self.change_case(self.pattern.sub(self.replacement, name))
+        return self.change_case(substituted(self.pattern, self.replacement, name))
 
 
 class MappingRules:

@@ -63,6 +63,8 @@ RULES = [
     "DEFAULT garbage",
     "RULE:(/x/",
     ",,DEFAULT,,",
+    "RULE:[^🚰]*?/-/,DEFAULT",
+    "RULE:(|CN=)[^🚰]*?/<$1>/U,DEFAULT",
 ]
 
 
@@ -123,6 +125,8 @@ PATTERNS = [
     r"^([(?<a>N-]+C?)=.*$",
     r"^CN=([{2}a-z]+).*$",
     r"^CN=(?<=CN=)(\w+).*$",
+    r"^CN=(\w*)\b.*$",
+    r"^CN=(.*?)\B.*$",
 ]
 """Of Java's regular expressions; those that Python cannot do are rejected, and never mean something else."""
 

@@ -84,6 +84,25 @@ def test_rules_for_both_kinds_of_names_have_javas_patterns() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "name"),
+    [("RULE:.*?/-/", "-C-N-=-b-"), ("RULE:(|CN=).*?/-/", "-C-N-=-b-"), ("RULE:(CN=)?.*/<$1>/", "<CN=><>")],
+)
+def test_behind_an_empty_match_the_next_one_begins_a_character_later(rule: str, name: str) -> None:
+    assert MappingRules(rule).name("CN=b") == name
+
+
+@pytest.mark.parametrize("boundary", [r"(\w*)\b.*", r"(\w*)\\*\B.*"])
+def test_no_java_says_where_a_word_ends_beyond_ascii(boundary: str) -> None:
+    r"""Of Zoë a later Java takes Zo for a word, and Java 17 all of it: one would be the other's user."""
+    assert MappingRules(f"RULE:^CN={boundary}$/$1/").name("CN=Zo-e") in ("Zo", "Z")
+    with pytest.raises(ValueError, match="for names in ASCII only, and not for 'CN=Zoë'"):
+        MappingRules(f"RULE:^CN={boundary}$/$1/,DEFAULT").name("CN=Zoë")
+    with pytest.raises(ValueError, match="for names in ASCII only, and not for 'Zoë'"):
+        LocalRules((f"RULE:[1:$1]s/{boundary}/$1/", "DEFAULT")).name("Zoë@X", "X")
+    assert MappingRules(r"RULE:^CN=(\w*)\\b.*$/$1/,DEFAULT").name("CN=Zoë") == "CN=Zoë"
+
+
+@pytest.mark.parametrize(
     ("rule", "meant"),
     [
         (r"RULE:^CN=(\\w+).*$/$1/", r"RULE:^CN=(\w+).*$/$1/"),
