@@ -21,7 +21,9 @@ from proxy.session.authentication import SaslListener
 from proxy.session.gate import ListenerPolicy
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.session.conversation import produce
+from tests.net.test_answers_wait import a_stage, an_audit_log, hang
+from tests.session.apis.asking import image_with
+from tests.session.conversation import gate_with, produce
 from tests.support.edges import Edge, an_edge_and_its_broker, is_served, on_uvloop
 
 pytestmark = pytest.mark.spec("R11")
@@ -127,6 +129,26 @@ async def test_a_login_with_a_certificate_is_recorded(tmp_path: Path) -> None:
         assert (login.mechanism, login.host, login.listener) == ("SSL", "127.0.0.1", "SSL")
         assert login.session_lifetime_ms == 0
         assert login.connection_id == edge.connection.session.peer.connection_id
+
+
+@pytest.mark.spec("D3")
+@on_uvloop
+async def test_with_fsync_authentication_nobody_is_served_before_the_login_is_on_the_disk(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path)
+    audit, spool = an_audit_log(tmp_path / "spool", synced=frozenset({AUTHENTICATION}))
+    gate = gate_with(image_with())
+    gate.authorizer.configure({"allow.everyone.if.no.acl.found": "true"})
+    async with a_stage(audit, gate, tls=office.tls(), policy=policy_of()) as (edge, broker):
+        disk = hang(audit, spool)
+        client = await edge.client(office.client("alice")[0])
+        client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+        await edge.until(lambda: bool(edge.events) and edge.connection.awaits == "audit_records")
+        assert (len(edge.connection.session.pipeline), broker.requests) == (0, [])
+
+        disk.answers()
+        await client.hears(ApiKey.PRODUCE, 9)
 
 
 @pytest.mark.spec("D3")

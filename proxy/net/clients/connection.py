@@ -72,8 +72,11 @@ class ConnectionHost(Protocol):
     def hold(self, connection: "Connection", /) -> None:
         """Wait until the `pending_classes` are durable, then call `resume` or `close`."""
 
-    def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
-        """Return the session of a new connection; None: the connection is rejected and closed."""
+    def new_session(
+        self, connection: "Connection", transport: asyncio.Transport
+    ) -> tuple[Session, Sequence[Recorded]] | None:
+        """Return the session of a new connection, and the record of a login that it begins with; None: the
+        connection is rejected and closed."""
 
     def connect_upstream(self, connection: "Connection", /) -> None:
         """Connect to the broker, then call `upstream_ready` or `close`."""
@@ -162,13 +165,15 @@ class Connection(RelayProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert self.transport is not None
-        session = self._host.new_session(self, self.transport)
-        if session is None:
+        made = self._host.new_session(self, self.transport)
+        if made is None:
             self._close_reason = "turned_away"
             return
-        self.session = session
-        session.call_when_turn_is_due(self._join_turns)
+        self.session, login = made
+        self.session.call_when_turn_is_due(self._join_turns)
         self.on_drained = self._update_reading
+        if login:
+            self.carry_out(login)
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._close_reason is not None:

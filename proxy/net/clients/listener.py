@@ -7,7 +7,7 @@ TaskGroup; an error in one of them ends its connection and no other.
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
@@ -38,7 +38,7 @@ from proxy.security.authorizer import host_address
 from proxy.security.principal import ANONYMOUS, Principal, from_plugin
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
-from proxy.session.effects import ToController, Verify
+from proxy.session.effects import Recorded, ToController, Verify
 from proxy.session.gate import ListenerPolicy, Peer
 from proxy.session.session import Session
 
@@ -135,23 +135,26 @@ class Listener:
         if self._server is not None:
             self._server.close()
 
-    def new_session(self, connection: Connection, transport: asyncio.Transport) -> Session | None:
-        """Return the session of a new connection; None: the connection is rejected and closed."""
-        session, slot = None, connection.slot
+    def new_session(
+        self, connection: Connection, transport: asyncio.Transport
+    ) -> tuple[Session, Sequence[Recorded]] | None:
+        """Return the session of a new connection, and the record of a login that it begins with; None: the
+        connection is rejected and closed."""
+        made, slot = None, connection.slot
         try:
-            session = self._session(transport, slot)
+            made = self._session(transport, slot)
         finally:
-            if session is None:
+            if made is None:
                 slot.leave()
                 transport.abort()
-        if session is not None:
+        if made is not None:
             slot.has_session = True
             self.connections.add(connection)
             self._logins.begin(connection)
             self._services.observer.opened(self.policy.name)
-        return session
+        return made
 
-    def _session(self, transport: asyncio.Transport, slot: Slot) -> Session | None:
+    def _session(self, transport: asyncio.Transport, slot: Slot) -> tuple[Session, Sequence[Recorded]] | None:
         """Make the session; None: the client is rejected."""
         peer = Peer(os.urandom(6).hex(), *_address(slot.host), slot.balancer)
         tls = transport.get_extra_info("ssl_object")
@@ -173,11 +176,11 @@ class Listener:
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         authentication.certificate_holds = holds
         session = Session(gate, self.policy, peer, authentication)
-        if certificate:
-            moment_ms = self.now_ms()
-            login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)
-            self.record(session.machine.completed(login, session.machine.client))
-        return session
+        if not certificate:
+            return session, ()
+        moment_ms = self.now_ms()
+        login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)
+        return session, [Recorded(session.machine.completed(login, session.machine.client))]
 
     def _end_ms(self, certificate: Mapping[str, Any], moment_ms: int) -> int | None:
         """Return when a session that begins now ends, in ms since the epoch (R11)."""
