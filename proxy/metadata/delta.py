@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -567,7 +568,13 @@ class MetadataDelta:
         before = self._image.scram.credentials
         changes = {key: value for key, value in self._credentials.items() if value != before.get(key)}
         total.change(of_credential, before, changes)
-        return ScramImage(before.updated(changes)) if changes else self._image.scram
+        if not changes:
+            return self._image.scram
+        credentials, first = before.updated(changes), self._image.scram.first
+        # All are looked through only when one of the first is removed.
+        added = {key for key, value in changes.items() if value is not None}
+        known = added.union(first) if all(key in credentials for key in first) else credentials
+        return ScramImage(credentials, tuple(nsmallest(2, known)))
 
     def _applied_tokens(self, total: Sum) -> TokensImage:
         before = self._image.tokens.by_id

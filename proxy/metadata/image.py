@@ -130,6 +130,8 @@ class QuotasImage:
 @dataclass(frozen=True, slots=True)
 class ScramImage:
     credentials: ShardedMap[tuple[ScramMechanism, str], ScramCredential] = field(default_factory=ShardedMap)
+    first: tuple[tuple[ScramMechanism, str], ...] = ()
+    """The two first keys, in order: the same at the same offset in each process."""
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.credentials.get((mechanism, user))

@@ -39,6 +39,11 @@ class TokenSecret:
         """Return the salt of the SCRAM credentials, equal at all proxies; it does not disclose the HMAC."""
         return hmac.digest(self._key, b"salt " + token_id.encode(), hashlib.sha256)
 
+    @property
+    def unknown_users_key(self) -> bytes:
+        """Return the key of the salts for unknown users (proxy.security.sasl.scram)."""
+        return hmac.digest(self._key, b"unknown users", hashlib.sha256)
+
     def token_of(self, token_hmac: bytes, tokens: TokensImage) -> DelegationToken | None:
         """Return the token of an HMAC, or None."""
         token_id = self._ids.get(bytes(token_hmac))
@@ -73,6 +78,10 @@ class TokenLogins:
         """Whether the token of a login is still valid: neither removed nor shortened."""
         now = self.token(token.token_id)
         return now is not None and now.expiry_timestamp_ms >= token.expiry_timestamp_ms
+
+    @property
+    def unknown_users_key(self) -> bytes:
+        return self._secret.unknown_users_key
 
     def salt(self, token_id: str) -> bytes:
         """Return the salt; cheap, unlike the credential."""

@@ -28,7 +28,7 @@ from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.passwords import USUAL_COST, cost_of, dummy_hash, verify_password
 from proxy.security.sasl.exchange import Exchange, SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange, PlainVerifier, Verified, load_verifier
-from proxy.security.sasl.scram import ScramExchange, UsualIterations
+from proxy.security.sasl.scram import SaltKey, ScramExchange, UsualIterations
 from proxy.session.authentication import SaslListener
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ class Credentials:
     """None: failed logins are not delayed."""
     broker_checks_scram_nonce: Callable[[], bool] = lambda: True
     """Returns whether the broker wants SCRAM clients to repeat the server's nonce."""
-    dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    """See proxy.security.sasl.scram."""
+    random_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """Of this process; see proxy.security.sasl.scram.SaltKey."""
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
     """Tasks of the mechanisms, such as fetching keys, that the process runs until it cancels them."""
 
@@ -201,14 +201,16 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
             return (credentials.image() or MetadataImage.EMPTY).scram
 
         iterations = UsualIterations(scram)
+        tokens = credentials.tokens
+        salt_key = SaltKey(None if tokens is None else tokens.unknown_users_key, credentials.random_key)
 
         def new_exchange() -> Exchange:
             return ScramExchange(
                 scram,
                 lambda user: image().credential(scram, user),
                 secrets.token_urlsafe(24),
-                credentials.dummy_salt_key,
-                credentials.tokens,
+                salt_key.of(image()),
+                tokens,
                 iterations.of(image()),
                 checks_nonce=settings.checks_scram_nonce(broker_does=credentials.broker_checks_scram_nonce()),
             )

@@ -86,11 +86,10 @@ class ScramExchange:
 
     `lookup` returns the credential of a user name, None for an unknown one; `tokens` has the delegation
     tokens, for clients with tokenauth=true (None: they are disabled). `server_nonce` is printable ASCII
-    without a comma and must never repeat; `dummy_salt_key` is a secret of this process, or of all proxies, so
-    that unknown users get the same salts from them; `dummy_iterations` is the number for unknown users, best
-    that of most known ones. `checks_nonce`: reject a client-final message without the nonce of server-first,
-    as RFC 5802 wants it and Kafka does since 3.7.2 and 3.8.1. The proof covers that nonce in any case, as a
-    part of server-first.
+    without a comma and must never repeat; `dummy_salt_key` is that of SaltKey; `dummy_iterations` is the
+    number for unknown users, best that of most known ones. `checks_nonce`: reject a client-final message
+    without the nonce of server-first, as RFC 5802 wants it and Kafka does since 3.7.2 and 3.8.1. The proof
+    covers that nonce in any case, as a part of server-first.
     """
 
     def __init__(
@@ -264,6 +263,30 @@ class UsualIterations:
             self._image = image
             self._iterations = max([MIN_ITERATIONS, *(number for number, _ in found.most_common(1))])
         return self._iterations
+
+
+class SaltKey:
+    """The key of the salts for unknown users, which are to be the same from all proxies and after a restart.
+
+    Known users have the same salts everywhere: an unknown one with two would be recognised by them.
+    """
+
+    def __init__(self, secret: bytes | None, random: bytes) -> None:
+        """`secret`: of all processes; None: there is none. `random`: for as long as there are no users."""
+        self._secret, self._random = secret, random
+        self._image: ScramImage | None = None
+        self._key = random
+
+    def of(self, image: ScramImage) -> bytes:
+        """Return the key; without a secret one of the first two users' keys. None of them knows both."""
+        if self._secret is not None:
+            return self._secret
+        if image is not self._image:
+            found = [image.credentials[key] for key in image.first]
+            keys = b"".join(each.stored_key + each.server_key for each in found)
+            self._key = hashlib.sha256(keys).digest() if keys else self._random
+            self._image = image
+        return self._key
 
 
 _SAMPLE = 1_000
