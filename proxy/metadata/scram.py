@@ -13,6 +13,10 @@ MAX_ITERATIONS = 16384
 """Kafka's limits, the same for both mechanisms."""
 
 
+_SALT_BITS = 130
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
 class ScramMechanism(IntEnum):
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -71,6 +75,23 @@ class HiddenCredential(ScramCredential):
     @property
     def fingerprint(self) -> bytes:
         return self.known
+
+
+def salt_of(random: bytes) -> bytes:
+    """Return the salt that Kafka's tools make of these bytes, 17 or more: 130 bits to the base of 36.
+
+    Most have 25 characters, and some 26 or 24.
+    """
+    number, salt = int.from_bytes(random) % (1 << _SALT_BITS), ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        salt = _DIGITS[digit] + salt
+    return salt.encode() or b"0"
+
+
+def looks_like_kafkas(salt: bytes) -> bool:
+    """Whether `salt_of` may have made it."""
+    return len(salt) <= 26 and set(salt) <= set(_DIGITS.encode())
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

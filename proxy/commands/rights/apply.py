@@ -43,7 +43,7 @@ from proxy.error_text import text_of
 from proxy.metadata.acl import tags_of_end
 from proxy.metadata.image import OWNER
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.metadata.scram import ScramMechanism, salted_password
+from proxy.metadata.scram import ScramMechanism, salt_of, salted_password
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.message import Request
@@ -244,7 +244,7 @@ def _users(changes: Sequence[RightChange], passwords: Passwords) -> _Step:
         if not isinstance(each.new, Credential):
             deletions.append(request.ScramCredentialDeletion(name=name, mechanism=mechanism))
             continue
-        salt = secrets.token_bytes(_SALT_BYTES)
+        salt = salt_of(secrets.token_bytes(_SALT_BYTES))
         upsertions.append(
             request.ScramCredentialUpsertion(
                 name=name,

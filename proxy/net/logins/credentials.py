@@ -28,7 +28,7 @@ from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.passwords import USUAL_COST, cost_of, dummy_hash, verify_password
 from proxy.security.sasl.exchange import Exchange, SaslMechanism, load_mechanism
 from proxy.security.sasl.plain import PlainExchange, PlainVerifier, Verified, load_verifier
-from proxy.security.sasl.scram import SaltKey, ScramExchange, UsualIterations
+from proxy.security.sasl.scram import SaltKey, ScramExchange, UsualCredentials
 from proxy.session.authentication import SaslListener
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
         def image() -> ScramImage:
             return (credentials.image() or MetadataImage.EMPTY).scram
 
-        iterations = UsualIterations(scram)
+        usual = UsualCredentials(scram)
         tokens = credentials.tokens
         salt_key = SaltKey(None if tokens is None else tokens.unknown_users_key, credentials.random_key)
 
@@ -211,7 +211,7 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
                 secrets.token_urlsafe(24),
                 salt_key.of(image()),
                 tokens,
-                iterations.of(image()),
+                usual.of(image()),
                 checks_nonce=settings.checks_scram_nonce(broker_does=credentials.broker_checks_scram_nonce()),
             )
 

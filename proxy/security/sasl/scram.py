@@ -10,12 +10,18 @@ import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 from proxy.metadata.image import DelegationToken, ScramImage
-from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from proxy.metadata.scram import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    looks_like_kafkas,
+    salt_of,
+)
 from proxy.security.delegation_tokens import ITERATIONS, TokenLogins
 from proxy.security.principal import USER_TYPE, Principal, parse_principal
 from proxy.security.sasl.exchange import (
@@ -81,13 +87,28 @@ class _Proof:
     proof: bytes
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Usual:
+    """What most known users have, and unknown ones too, so that they do not differ."""
+
+    iterations: int = MIN_ITERATIONS
+    salt_bytes: int = 0
+    """0: salts are like those of Kafka's tools."""
+
+    def salt(self, digest: bytes) -> bytes:
+        return hashlib.shake_256(digest).digest(self.salt_bytes) if self.salt_bytes else salt_of(digest)
+
+
+_DEFAULT = Usual()
+
+
 class ScramExchange:
     """One SCRAM login.
 
     `lookup` returns the credential of a user name, None for an unknown one; `tokens` has the delegation
     tokens, for clients with tokenauth=true (None: they are disabled). `server_nonce` is printable ASCII
-    without a comma and must never repeat; `dummy_salt_key` is that of SaltKey; `dummy_iterations` is the
-    number for unknown users, best that of most known ones. `checks_nonce`: reject a client-final message
+    without a comma and must never repeat; `dummy_salt_key` is that of SaltKey; `usual` is what
+    unknown users get. `checks_nonce`: reject a client-final message
     without the nonce of server-first, as RFC 5802 wants it and Kafka does since 3.7.2 and 3.8.1. The proof
     covers that nonce in any case, as a part of server-first.
     """
@@ -99,7 +120,7 @@ class ScramExchange:
         server_nonce: str,
         dummy_salt_key: bytes,
         tokens: TokenLogins | None = None,
-        dummy_iterations: int = MIN_ITERATIONS,
+        usual: Usual = _DEFAULT,
         *,
         checks_nonce: bool = True,
     ) -> None:
@@ -108,7 +129,7 @@ class ScramExchange:
         self._server_nonce = server_nonce
         self._dummy_salt_key = dummy_salt_key
         self._tokens = tokens
-        self._dummy_iterations = dummy_iterations
+        self._usual = usual
         self._checks_nonce = checks_nonce
         self._state: _State | None = None
         self._over = False
@@ -230,10 +251,9 @@ class ScramExchange:
         return _Claim(token_id, principal, dummy, certain_failure="no such delegation token")
 
     def _dummy_credential(self, username: str) -> ScramCredential:
-        """Return a credential with the same salt at each attempt, in the form of Kafka's tools."""
+        """Return a credential with the same salt at each attempt."""
         digest = self._hmac(self._dummy_salt_key, username.encode())
-        salt = digest[:26].translate(_SALT_CHARACTERS)
-        return ScramCredential(salt, digest, digest, self._dummy_iterations)
+        return ScramCredential(self._usual.salt(digest), digest, digest, self._usual.iterations)
 
     def _proves(self, credential: ScramCredential, said: _Proof) -> bool:
         signature = self._hmac(credential.stored_key, said.auth_message)
@@ -247,22 +267,28 @@ class ScramExchange:
         return hmac.digest(key, message, self._mechanism.hash_name)
 
 
-class UsualIterations:
-    """The iterations for unknown users: those of most known users, so that they do not differ."""
+class UsualCredentials:
+    """What most credentials of a mechanism have."""
 
     def __init__(self, mechanism: ScramMechanism) -> None:
         self._mechanism = mechanism
         self._image: ScramImage | None = None
-        self._iterations = MIN_ITERATIONS
+        self._usual = _DEFAULT
 
-    def of(self, image: ScramImage) -> int:
-        """Return the number from a sample of the image's credentials; computed once for each image."""
+    def of(self, image: ScramImage) -> Usual:
+        """Return it from a sample of the image's credentials; computed once for each image."""
         if image is not self._image:
             keys = (key for key in image.credentials if key[0] is self._mechanism)
-            found = Counter(image.credentials[key].iterations for key in islice(keys, _SAMPLE))
+            found = Counter(map(_form, (image.credentials[key] for key in islice(keys, _SAMPLE))))
             self._image = image
-            self._iterations = max([MIN_ITERATIONS, *(number for number, _ in found.most_common(1))])
-        return self._iterations
+            usual = max(found, key=lambda each: (found[each], each), default=_DEFAULT)
+            self._usual = replace(usual, iterations=max(MIN_ITERATIONS, usual.iterations))
+        return self._usual
+
+
+def _form(credential: ScramCredential) -> Usual:
+    salt = credential.salt
+    return Usual(credential.iterations, 0 if looks_like_kafkas(salt) else min(len(salt), MAX_TOKEN_BYTES))
 
 
 class SaltKey:
@@ -290,8 +316,6 @@ class SaltKey:
 
 
 _SAMPLE = 1_000
-_SALT_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
-_SALT_CHARACTERS = bytes(_SALT_ALPHABET[byte % len(_SALT_ALPHABET)] for byte in range(256))
 
 
 def _unescaped(name: str) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from collections import Counter
 
 import pytest
 
@@ -16,7 +17,7 @@ from proxy.metadata.scram import (
 from proxy.security.principal import Principal
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Rejected
-from proxy.security.sasl.scram import ScramExchange
+from proxy.security.sasl.scram import ScramExchange, Usual
 
 NOW = 1_700_000_000_000
 NOBODY: dict[str, ScramCredential] = {}
@@ -137,14 +138,24 @@ def test_an_unknown_user_has_the_same_salt_each_time_and_another_than_others() -
 
 @pytest.mark.spec("R9")
 def test_the_salt_of_an_unknown_user_looks_like_one_that_kafkas_tools_make() -> None:
-    outcome = ScramExchange(SHA_512, NOBODY.get, "s", b"secret", dummy_iterations=8192).respond(
-        b"n,,n=m,r=nonce", NOW
-    )
+    """These have 130 bits, to the base of 36: one of 26 characters each time would be recognised."""
 
-    assert isinstance(outcome, Challenge)
-    _, salt, iterations = outcome.token.decode().split(",")
-    decoded = b64decode(salt.removeprefix("s=")).decode()
-    assert (len(decoded), decoded.isalnum(), decoded.lower(), iterations) == (26, True, decoded, "i=8192")
+    def salt_of(name: str, salt_bytes: int = 0) -> bytes:
+        served = ScramExchange(SHA_512, NOBODY.get, "s", b"secret", usual=Usual(8192, salt_bytes))
+        outcome = served.respond(f"n,,n={name},r=nonce".encode(), NOW)
+        assert isinstance(outcome, Challenge)
+        _, salt, iterations = outcome.token.decode().split(",")
+        assert iterations == "i=8192"
+        return b64decode(salt.removeprefix("s="))
+
+    salts = [salt_of(f"m{number}") for number in range(1_000)]
+
+    assert max(int(salt, 36) for salt in salts).bit_length() == 130
+    assert all(salt.isalnum() and salt.lower() == salt for salt in salts)
+    lengths = Counter(map(len, salts))
+    assert 0.35 < lengths[26] / 1_000 < 0.47
+    assert 0.50 < lengths[25] / 1_000 < 0.62
+    assert len(salt_of("m", 20)) == 20
 
 
 @pytest.mark.spec("R9")

@@ -12,7 +12,7 @@ from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Accepted, Challenge
-from proxy.security.sasl.scram import SaltKey, ScramExchange, UsualIterations
+from proxy.security.sasl.scram import SaltKey, ScramExchange, Usual, UsualCredentials
 from proxy.wire import types as t
 from tests.support.metadata_log import scram_record
 
@@ -43,16 +43,20 @@ def test_a_login_is_in_force_until_its_credential_is_another_one(change: str) ->
 
 
 @pytest.mark.spec("R9")
-def test_unknown_users_are_told_the_iterations_that_most_known_ones_have() -> None:
-    delta = MetadataDelta(MetadataImage.EMPTY)
-    for number, iterations in enumerate((8192, 8192, 4096, 16384)):
-        credential = ScramCredential(b"salt", b"stored", b"server", iterations)
-        delta.replay(scram_record(SHA_256, f"user-{number}", credential))
-    image = delta.apply(4).scram
-    usual, other = UsualIterations(SHA_256), UsualIterations(SHA_512)
+def test_unknown_users_are_told_the_iterations_and_salts_that_most_known_ones_have() -> None:
+    def usual(*known: tuple[int, bytes], mechanism: ScramMechanism = SHA_256) -> Usual:
+        delta = MetadataDelta(MetadataImage.EMPTY)
+        for number, (iterations, salt) in enumerate(known):
+            credential = ScramCredential(salt, b"stored", b"server", iterations)
+            delta.replay(scram_record(SHA_256, f"user-{number}", credential))
+        return UsualCredentials(mechanism).of(delta.apply(4).scram)
 
-    assert (usual.of(image), other.of(image)) == (8192, MIN_ITERATIONS)
-    assert usual.of(MetadataImage.EMPTY.scram) == MIN_ITERATIONS
+    kafkas, others, short = b"1qy8x2v0a9mbtz3c5d7e6f4gh", bytes(20), (1024, b"a")
+
+    assert usual((8192, kafkas), (8192, kafkas[1:]), (4096, kafkas), (16384, others)) == Usual(8192)
+    assert usual((8192, kafkas), (8192, others), (8192, others)) == Usual(8192, 20)
+    assert usual((8192, others), mechanism=SHA_512) == usual() == Usual(MIN_ITERATIONS)
+    assert usual(short, short).iterations == MIN_ITERATIONS
 
 
 def team(*names: str) -> ScramImage:
