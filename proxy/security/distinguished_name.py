@@ -79,5 +79,5 @@ def _der(tag: int, content: str | bytes) -> bytes:
     return bytes((tag, _DER_LONG_LENGTH | len(length))) + length + data
 
 
-_CODECS = {20: "latin-1", 28: "utf-32-be", 30: "utf-16-be"}
-"""The encodings of these types; the others are UTF-8 or a subset of it."""
+_CODECS = {28: "utf-32-be", 30: "utf-16-be"}
+"""What cryptography decodes these types with; all others, also a T61 string, with UTF-8."""

@@ -133,7 +133,22 @@ PATTERNS = [
 
 TYPES = (_ASN1Type.UTF8String, _ASN1Type.T61String, _ASN1Type.IA5String, _ASN1Type.UniversalString)
 BMP = _ASN1Type.BMPString
-TEXTS = ["alice", "Zoë", "ab", " a ", "#a", "a,b", "a\0b", "\ufeffa", "e\u0301", "\u202ea", "İ", "ß", "𐐀"]
+TEXTS = [
+    "alice",
+    "Zoë",
+    "Ã©",
+    "ab",
+    " a ",
+    "#a",
+    "a,b",
+    "a\0b",
+    "\ufeffa",
+    "e\u0301",
+    "\u202ea",
+    "İ",
+    "ß",
+    "𐐀",
+]
 """In other types than usual. Java reads the bytes of each type as UTF-8."""
 
 
@@ -205,7 +220,7 @@ def test_a_name_in_any_type_of_text_is_the_one_that_kafka_reads_or_none(
 ) -> None:
     rules = ["DEFAULT", "RULE:^(.*)$/$1/L", "RULE:^(.*)$/$1/U"]
     questions = [
-        (certificate([[(CN, text)], [(UNIT, "office")]], asn1_type), rule)
+        (certificate([[(CN, text)], [(UNIT, "office"), (NameOID.TITLE, text)]], asn1_type), rule)
         for text in TEXTS
         for asn1_type in (*TYPES, BMP)
         for rule in rules
