@@ -311,19 +311,31 @@ def _outcome(data: Data, kind: EventRow) -> str | None:
     event, granted, error = data["event"], data.get("granted"), data.get("error_code")
     if kind.ocsf_class == APPLICATION:
         return None
-    if event in _FAILED or granted is False or error:
+    if event in _FAILED or granted is False:
         return "failure"
+    if error:
+        # The error is that of one object. Others may have been changed, or nobody knows.
+        told = {each.get("error") for each in data.get("objects", ())}
+        return "success" if "NONE" in told else "unknown" if None in told else "failure"
     return "success" if event in _SUCCEEDED or granted or error == 0 else "unknown"
 
 
 def _operation(data: Data) -> str:
-    objects = data.get("objects") or [{}]
-    return str(data.get("operation") or objects[0].get("operation"))
+    """Return the operation of an event; of a dry run one that changes nothing."""
+    first = next(iter(_done_first(data)), {})
+    if "validate_only" in (first.get("details") or ()):
+        return "VALIDATE"
+    return str(data.get("operation") or first.get("operation"))
 
 
 def _accounts(data: Data) -> list[str]:
     """Return the users whose SCRAM credentials an administrative request is about."""
-    return [each["name"] for each in data.get("objects", ()) if each.get("type") == "USER" and "name" in each]
+    return [each["name"] for each in _done_first(data) if each.get("type") == "USER" and "name" in each]
+
+
+def _done_first(data: Data) -> list[dict[str, Value]]:
+    """Return what a request is about. A client chooses the first object, and it may be one that fails."""
+    return sorted(data.get("objects", ()), key=lambda each: bool(each.get("error") != "NONE"))
 
 
 def _placed(document: dict[str, Value], data: Data, places: Iterator[FieldPlace]) -> set[str]:

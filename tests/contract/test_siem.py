@@ -148,6 +148,49 @@ def test_a_change_of_a_credential_in_both() -> None:
     assert ecs["event"]["outcome"] == "success"
 
 
+@pytest.mark.spec("D12")
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        (["INVALID_REQUEST", "NONE"], "success"),
+        (["INVALID_REQUEST", "CLUSTER_AUTHORIZATION_FAILED"], "failure"),
+        (["INVALID_REQUEST", None], "unknown"),
+        ([None], "unknown"),
+    ],
+)
+def test_a_request_that_has_changed_something_is_no_failure(told: list[str | None], outcome: str) -> None:
+    """A client could add an object that fails to each request, and no rule for changes would see it."""
+    objects = [{"type": "ACL", "name": "pay", "operation": "CREATE", "error": each} for each in told]
+    cut = [{name: value for name, value in each.items() if value} for each in objects]
+    event = an_event("forwarded", method="CreateAcls", objects=cut, error_code=42)
+    ocsf, ecs = (exported(schema, event) for schema in mapping.SCHEMAS)
+
+    assert ecs["event"]["outcome"] == outcome
+    assert ocsf["status_id"] == {"success": 1, "failure": 2, "unknown": 0}[outcome]
+
+
+@pytest.mark.spec("D12")
+def test_an_event_is_about_what_was_done_and_not_about_what_a_client_put_first() -> None:
+    objects = [
+        {"type": "USER", "name": "decoy", "operation": "DELETE", "error": "RESOURCE_NOT_FOUND"},
+        {"type": "USER", "name": "admin", "operation": "UPSERT", "error": "NONE"},
+    ]
+    event = an_event("forwarded", method="AlterUserScramCredentials", objects=objects, error_code=91)
+    ocsf, ecs = (exported(schema, event) for schema in mapping.SCHEMAS)
+
+    assert (ocsf["user"], ocsf["activity_id"], ocsf["status_id"]) == ({"name": "admin"}, 3, 1)
+    assert (ecs["user"]["target"]["name"], ecs["event"]["type"]) == ("admin", ["change", "user"])
+
+
+@pytest.mark.spec("D12")
+def test_a_dry_run_is_no_change() -> None:
+    dry = {"type": "TOPIC", "name": "t", "operation": "CREATE", "error": "NONE"}
+    event = an_event("forwarded", objects=[dry | {"details": {"validate_only": "true"}}], error_code=0)
+    ocsf, ecs = (exported(schema, event) for schema in mapping.SCHEMAS)
+
+    assert (ocsf["activity_id"], ecs["event"]["type"]) == (99, ["info"])
+
+
 def test_an_executor_needs_no_package_of_ours() -> None:
     """What is pickled for it has the mapping in it; here nothing of ours can be imported."""
     sent: bytes = cloudpickle.dumps((mapping.exported_row, example_row()))  # type: ignore[no-untyped-call]

@@ -125,7 +125,7 @@ def test_a_topic_that_our_controller_creates_for_metadata_is_named_with_the_caus
     talk.controller_answers(made(new=0))
 
     (event,) = talk.told("forwarded")
-    *_, created = event.objects or ()
+    created, *_ = event.objects or ()
     assert (created["operation"], created["name"], created["error"]) == ("CREATE", "new", "NONE")
     assert created["details"] == {"partitions": "-1", "replication_factor": "-1", "requested_by": "Metadata"}
 

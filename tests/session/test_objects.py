@@ -247,12 +247,12 @@ ROWS: dict[ApiKey, tuple[Any, Any, Known | None, list[dict[str, Any]]]] = {
         created(),
         None,
         [
-            topic("SET_CONFIG", key="retention.ms", new_value="86400000", **DONE),
             topic(
                 "CREATE",
                 details={"partitions": "2", "replication_factor": "3", "topic_id": TOPIC_ID_TEXT},
                 **DONE,
             ),
+            topic("SET_CONFIG", key="retention.ms", new_value="86400000", **DONE),
         ],
     ),
     ApiKey.DELETE_TOPICS: (

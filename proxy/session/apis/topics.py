@@ -172,10 +172,10 @@ def _creations(
             "topic_id": None if part is None else "".join(_uuid(part.topic_id)) or None,
         }
         outcome = without_value(part, TOPIC, topic.configs)
+        yield named("TOPIC", topic.name, "CREATE", outcome, **place)
         for config in topic.configs:
             value = shown(TOPIC, config.name, config.value)
             yield named("TOPIC", topic.name, "SET_CONFIG", outcome, key=config.name, new_value=value)
-        yield named("TOPIC", topic.name, "CREATE", outcome, **place)
 
 
 def _deletions(
