@@ -34,7 +34,7 @@ READS = frozenset(
 )
 """APIs whose allowed actions are recorded one by one, although they change nothing in the cluster."""
 
-BY_CLIENTS = frozenset(("LeaveGroup", "Metadata", "OffsetCommit"))
+BY_CLIENTS = frozenset(("LeaveGroup", "Metadata", "OffsetCommit", "TxnOffsetCommit"))
 """APIs of data traffic with which a tool may change something: any client may send them, as often as it
 likes."""
 

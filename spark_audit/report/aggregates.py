@@ -404,7 +404,7 @@ def is_change() -> Column:
 
 
 def _is_commit() -> Column:
-    return F.coalesce(F.col(S.METHOD) == "OffsetCommit", F.lit(False))
+    return F.coalesce(F.col(S.METHOD).isin("OffsetCommit", "TxnOffsetCommit"), F.lit(False))
 
 
 def denied() -> Column:

@@ -136,7 +136,7 @@ _RECORDED_READS = (
     *("DescribeAcls", "DescribeClientQuotas", "DescribeDelegationToken", "DescribeUserScramCredentials"),
     "InitProducerId",
 )
-_BY_CLIENTS = ("LeaveGroup", "Metadata", "OffsetCommit")
+_BY_CLIENTS = ("LeaveGroup", "Metadata", "OffsetCommit", "TxnOffsetCommit")
 """Methods whose records are of class SUMMARY, as in proxy.audit.classes."""
 _SUCCEEDED = ("authentication", "reauthentication", "authorization_summary")
 _FAILED = (
@@ -314,7 +314,7 @@ def _outcome(data: Data, kind: EventRow) -> str | None:
     if event in _FAILED or granted is False:
         return "failure"
     if error:
-        # The error is that of one object. Others may have been changed, or nobody knows.
+        # It is the error of one object. Others may have been changed, or that is not known.
         told = {each.get("error") for each in data.get("objects", ())}
         return "success" if "NONE" in told else "unknown" if None in told else "failure"
     return "success" if event in _SUCCEEDED or granted or error == 0 else "unknown"

@@ -78,7 +78,15 @@ def test_every_event_has_a_row_and_no_other() -> None:
 
 
 def test_the_class_of_a_record_is_that_of_the_process_which_wrote_it() -> None:
-    methods = ("CreateTopics", "DescribeAcls", "InitProducerId", "LeaveGroup", "OffsetCommit", None)
+    methods = (
+        "CreateTopics",
+        "DescribeAcls",
+        "InitProducerId",
+        "LeaveGroup",
+        "OffsetCommit",
+        "TxnOffsetCommit",
+        None,
+    )
     for name, method, granted, error in product(S.EVENTS, methods, (True, False, None), (0, 29, None)):
         event = AuditEvent(event=name, method=method, granted=granted, error_code=error)
         data = {"event": name, "method": method, "granted": granted, "error_code": error}

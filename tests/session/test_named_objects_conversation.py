@@ -187,3 +187,32 @@ def test_offsets_that_no_member_commits_are_a_reset_and_named(
         assert class_of(event) == "summary", "a client that assigns its partitions commits all the time"
     (*_, counted) = talk.summaries()
     assert (counted.method, counted.count) == ("OffsetCommit", 1)
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_offsets_that_no_member_commits_in_a_transaction_are_a_reset_and_named(version: int) -> None:
+    """A broker takes them while the group has members, too, so with a transactional id of its own a client
+    could move the group without a trace."""
+    talk = Conversation("WRITE TRANSACTIONAL_ID payer", "READ GROUP readers", "READ TOPIC orders")
+    request, response = t.TxnOffsetCommitRequest, t.TxnOffsetCommitResponse
+    asked = request.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topic = request.TxnOffsetCommitRequestTopic(name="orders", partitions=[asked])
+    part = response.TxnOffsetCommitResponsePartition(partition_index=0, error_code=0)
+    answer = response(topics=[response.TxnOffsetCommitResponseTopic(name="orders", partitions=[part])])
+
+    talk.asks(
+        ApiKey.TXN_OFFSET_COMMIT,
+        version,
+        request(transactional_id="payer", group_id="readers", topics=[topic]),
+    )
+    talk.answers(ApiKey.TXN_OFFSET_COMMIT, version, answer)
+
+    assert talk.heard(ApiKey.TXN_OFFSET_COMMIT, version) == answer
+    (event,) = talk.events
+    assert (event.event, class_of(event)) == ("broker_responded", "summary")
+    assert named(event) == [("ALTER_OFFSETS", "readers", "NONE")]
+    assert (event.objects or ())[0]["details"] == {
+        "topic": "orders",
+        "transactional_id": "payer",
+        "partitions": "0:5",
+    }

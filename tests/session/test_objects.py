@@ -222,6 +222,13 @@ def commit(**fields: Any) -> Any:
     )
 
 
+def txn_commit(**of_member: Any) -> t.TxnOffsetCommitRequest:
+    request = t.TxnOffsetCommitRequest
+    part = request.TxnOffsetCommitRequestPartition(partition_index=3, committed_offset=15)
+    topic_ = request.TxnOffsetCommitRequestTopic(name="orders", partitions=[part])
+    return request(transactional_id="payer", group_id="readers", topics=[topic_], **of_member)
+
+
 def leaving(*members: tuple[str, str | None]) -> Any:
     identity = t.LeaveGroupRequest.MemberIdentity
     named = [identity(member_id=member, group_instance_id=instance) for member, instance in members]
@@ -521,6 +528,17 @@ ROWS: dict[ApiKey, tuple[Any, Any, Known | None, list[dict[str, Any]]]] = {
         None,
         [group("ALTER_OFFSETS", error="UNKNOWN_MEMBER_ID", details={"topic": "named", "partitions": "3:15"})],
     ),
+    ApiKey.TXN_OFFSET_COMMIT: (
+        txn_commit(),
+        None,
+        None,
+        [
+            group(
+                "ALTER_OFFSETS",
+                details={"topic": "orders", "transactional_id": "payer", "partitions": "3:15"},
+            )
+        ],
+    ),
     ApiKey.LEAVE_GROUP: (
         leaving(("", "worker-1")),
         t.LeaveGroupResponse(error_code=0),
@@ -554,7 +572,7 @@ DATA_TRAFFIC = {
     *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     *(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH),
     *(ApiKey.SHARE_ACKNOWLEDGE, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN),
-    *(ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT),
+    *(ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
 }
 """What a client does for itself, whose records name the group, the transactional id and the topics."""
@@ -669,6 +687,8 @@ def test_an_election_in_all_partitions_names_those_of_the_response() -> None:
     [
         (ApiKey.OFFSET_COMMIT, commit(generation_id_or_member_epoch=-1, member_id="")[0], True),
         (ApiKey.OFFSET_COMMIT, commit(generation_id_or_member_epoch=3, member_id="m")[0], False),
+        (ApiKey.TXN_OFFSET_COMMIT, txn_commit(), True),
+        (ApiKey.TXN_OFFSET_COMMIT, txn_commit(generation_id_or_member_epoch=3, member_id="m"), False),
         (ApiKey.LEAVE_GROUP, leaving(("m", None)), False),
         (ApiKey.LEAVE_GROUP, leaving(("m", None), ("n", None)), True),
         (ApiKey.LEAVE_GROUP, leaving(("", "worker-1")), True),

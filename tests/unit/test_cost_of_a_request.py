@@ -39,7 +39,7 @@ INSTRUCTIONS = {
     "OffsetCommit, 1 partition": 3020,
     "OffsetCommit, 20 partitions": 4490,
     "OffsetFetch, 20 partitions": 3360,
-    "TxnOffsetCommit, 20 partitions": 4690,
+    "TxnOffsetCommit, 20 partitions": 4710,
     "JoinGroup": 2445,
     "SyncGroup": 2550,
     "Heartbeat": 2215,

@@ -167,6 +167,26 @@ def decide_offset_commit(call: Call, request: types.TxnOffsetCommitRequest) -> V
     return denied_commit(call, request) or filter_(call, request, TXN_OFFSET_COMMIT, Operation.READ)
 
 
+def _is_of_no_member(request: types.TxnOffsetCommitRequest) -> bool:
+    """Whether no member of the group commits: a broker takes that of any producer, also while the group has
+    members (KIP-447)."""
+    return not request.member_id and request.generation_id_or_member_epoch < 0
+
+
+def _commits(
+    request: types.TxnOffsetCommitRequest, response: types.TxnOffsetCommitResponse | None, known: Known
+) -> Iterator[Object]:
+    return in_partitions(
+        TXN_OFFSET_COMMIT,
+        request,
+        response,
+        known,
+        "ALTER_OFFSETS",
+        lambda part: f"{part.partition_index}:{part.committed_offset}",
+        transactional_id=request.transactional_id,
+    )
+
+
 def decide_write_markers(call: Call, request: types.WriteTxnMarkersRequest) -> Verdict:
     may_alter = call.shows(Operation.ALTER, ResourceType.CLUSTER, (CLUSTER_NAME,))
     if not call.allows_cluster(Operation.ALTER if may_alter else Operation.CLUSTER_ACTION):
@@ -285,7 +305,13 @@ APIS = (
         code_only("AddOffsetsToTxnResponse"),
     ),
     Api(ApiKey.END_TXN, decide_end, code_only("EndTxnResponse")),
-    Api(ApiKey.TXN_OFFSET_COMMIT, decide_offset_commit, TXN_OFFSET_COMMIT.reject),
+    Api(
+        ApiKey.TXN_OFFSET_COMMIT,
+        decide_offset_commit,
+        TXN_OFFSET_COMMIT.reject,
+        objects=_commits,
+        administers=_is_of_no_member,
+    ),
     Api(
         ApiKey.WRITE_TXN_MARKERS,
         decide_write_markers,
