@@ -226,7 +226,7 @@ def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[
         room -= _size_bytes(each)
         if room >= 0:
             if details:
-                each["details"] = _details_of(each) | details
+                each["details"] = details_of(each) | details
             taken.append(each)
         else:
             kind = str(each["type"]), str(each["operation"])
@@ -237,12 +237,13 @@ def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[
     return taken + cut
 
 
-def _details_of(made: Object) -> dict[str, str]:
+def details_of(made: Object) -> dict[str, str]:
+    """Return the details of an object."""
     return cast(dict[str, str], made.get("details", {}))
 
 
 def _size_bytes(made: Object) -> int:
-    texts = [*made.values(), *_details_of(made).values()]
+    texts = [*made.values(), *details_of(made).values()]
     sizes = (len(encode_basestring_ascii(text)) for text in texts if isinstance(text, str))
     return _OVERHEAD_BYTES + sum(_MEMBER_BYTES + size for size in sizes)
 

@@ -1,5 +1,6 @@
 """The records of administrative requests in whole conversations: each names its objects, and when."""
 
+from copy import copy
 from typing import Any
 
 import pytest
@@ -116,6 +117,35 @@ def test_what_the_controller_was_asked_for_is_named_with_its_outcome(
 
     (event,) = talk.told("forwarded")
     assert named(event) == [("CREATE", "orders", outcome)]
+
+
+def test_what_the_proxy_rejects_of_a_request_that_it_forwards_is_named_in_a_record_of_its_own() -> None:
+    """Else a client could try what it likes beside something that it may do."""
+    talk = Conversation(f"ALTER {CLUSTER_RIGHT}")
+    request = allow_request("orders", "bob")
+    (valid,) = request.creations
+    invalid = copy(valid)
+    invalid.resource_name, invalid.host = "payroll", "10.0.0.300"
+    request.creations = [invalid, valid]
+
+    talk.asks(ApiKey.CREATE_ACLS, 3, request)
+    talk.controller_answers(message=CREATED)
+
+    (rejected,), (told,) = talk.told("admin_request"), talk.told("forwarded")
+    assert named(rejected) == [("CREATE", "payroll", "INVALID_REQUEST")]
+    assert (rejected.error_code, class_of(rejected)) == (42, "denial")
+    assert named(told) == [("CREATE", "orders", "NONE")]
+
+
+def test_what_is_denied_of_a_request_that_is_forwarded_has_records_of_its_own() -> None:
+    talk = Conversation("CREATE TOPIC one")
+
+    talk.asks(ApiKey.CREATE_TOPICS, 7, create_topics("one", "two"))
+    talk.controller_answers(made(one=0))
+
+    assert talk.told("admin_request") == []
+    denied = [event.resource_name for event in talk.told("authorization") if not event.granted]
+    assert "two" in denied
 
 
 def test_a_topic_that_our_controller_creates_for_metadata_is_named_with_the_cause() -> None:

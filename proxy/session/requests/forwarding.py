@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.objects import Object, details_of
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.session.accounting.response_errors import error_of
@@ -36,6 +37,8 @@ MAX_BYTES = 262_144
 """A request with more changes is recorded by the kinds of its records, since a topic takes no large
 messages."""
 
+_DENIED = "AUTHORIZATION_FAILED"
+_OF_RESPONSE = ("topic_id", "partitions", "replication_factor")
 _CHANGE_UNITS = 4
 """The cost of one change, in the units of proxy.wire.work."""
 
@@ -182,6 +185,7 @@ def _completed(outcome: Outcome, now_ms: int) -> Plan:
         message = rejection(entry.api_key, entry.version, entry.request, response.error_code)
     if entry.handler is not None:
         entry.handler(message)
+        _record_rejected(entry, message)
     entry.call.listener.counts.errors_of(entry.api_key, message)
     client = entry.call.client
     throttled, owed_ms = throttle_longer(client, message, now_ms) if client.request.limited else ([], 0)
@@ -195,6 +199,34 @@ def _completed(outcome: Outcome, now_ms: int) -> Plan:
         # KIP-219: nothing is read from the client until then, whether it waits by itself or not.
         plan.append(MuteClient(message.throttle_time_ms))
     return plan
+
+
+def _record_rejected(entry: Awaited, message: Any) -> None:
+    """Record what the proxy has rejected of a request whose rest it has forwarded. Denials are recorded."""
+    call, objects_of = entry.call, TABLE[entry.api_key].objects
+    if call.requested is None or objects_of is None:
+        return
+    sent = {_identity(each) for each in call.objects_of(objects_of, entry.request, None, call.size_bytes)}
+    rejected = [
+        each
+        for each in call.objects_of(objects_of, call.requested, message, call.size_bytes)
+        if "error" in each and _identity(each) not in sent and not str(each["error"]).endswith(_DENIED)
+    ]
+    if rejected:
+        event = events.admin_request(
+            method=ApiKey.name_of(entry.api_key),
+            api_version=entry.version,
+            correlation_id=entry.correlation_id,
+            error_code=ErrorCode.__members__.get(str(rejected[0]["error"]), ErrorCode.UNKNOWN_SERVER_ERROR),
+            objects=rejected,
+        )
+        call.events.append(event)
+
+
+def _identity(made: Object) -> str:
+    """Return what an object is, without what the response says of it."""
+    details = {name: text for name, text in details_of(made).items() if name not in _OF_RESPONSE}
+    return json.dumps([made.get(name) for name in ("type", "name", "operation", "key")] + [details])
 
 
 def record(outcome: Outcome, now_ms: int) -> AuditEvent:
