@@ -91,8 +91,8 @@ def claims_without_start(records: DataFrame) -> DataFrame:
     before = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
     claims = claiming(records).withColumn("follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1)))
     found = claims.where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
-    said = (S.EVENT, S.METHOD, S.FORWARD_ID, S.OBJECTS, S.LAST_OFFSET, S.TIME_MS, "follows")
-    return found.select(*S.RECORD_KEY, *said)
+    said = (S.EVENT, S.METHOD, S.FORWARD_ID, S.PRINCIPAL, S.OBJECTS, S.LAST_OFFSET, S.TIME_MS)
+    return found.select(*S.RECORD_KEY, *said, "follows")
 
 
 def claimed_offsets(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -112,7 +112,8 @@ def claimed_offsets(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     until = F.least(last, F.try_add(F.greatest(first, "log_end"), F.lit(_BEYOND_THE_END)))
     rest = F.when(F.col("left") <= until, F.sequence("left", until)).otherwise(F.array(first))
     offsets = F.when(is_large, F.array_union(F.array(first), rest)).otherwise(F.sequence(first, last))
-    claim = (*S.RECORD_KEY, S.DATE, S.EVENT, S.TIME_MS, S.FORWARD_ID, S.METHOD, S.OBJECTS)
+    names = (S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.OBJECTS)
+    claim = (*S.RECORD_KEY, S.DATE, S.EVENT, S.TIME_MS, *names)
     return left.crossJoin(F.broadcast(end)).select(F.explode(offsets).alias(S.LOG_OFFSET), *claim)
 
 

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from proxy.admin.objects import named
 from spark_audit import schema as S
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
@@ -26,6 +27,7 @@ ADD, REMOVE = (18, "AccessControlEntryRecord"), (19, "RemoveAccessControlEntryRe
 QUOTA = (14, "ClientQuotaRecord")
 
 Found = list[tuple[str, Mapping[str, Any]]]
+Change = tuple[int, str, dict[str, Any]]
 
 
 def create(trail: Trail, number: int) -> tuple[Record, Record]:
@@ -481,10 +483,22 @@ def named_acl(number: int, operation: str = "CREATE", **changed: str) -> dict[st
     return an_object("ACL", name, operation, details=details | changed)
 
 
-USER_RECORD = (11, "UserScramCredentialRecord", {"name": "bob", "mechanism": "SCRAM-SHA-256"})
-LIMIT = (*QUOTA, {"entity": {"user": "bob"}, "key": "producer_byte_rate", "value": 1.0, "remove": False})
-OWNER = (4, "ConfigRecord", {"resource_type": "TOPIC", "resource_name": "t", "name": "owner", "value": "o"})
-BOB, LIMITED = {"mechanism": "SCRAM-SHA-256"}, {"key": "producer_byte_rate"}
+USER_RECORD: Change = (
+    11,
+    "UserScramCredentialRecord",
+    {"name": "bob", "mechanism": "SCRAM-SHA-256", "iterations": 8192},
+)
+LIMIT: Change = (
+    *QUOTA,
+    {"entity": {"user": "bob"}, "key": "producer_byte_rate", "value": 1.0, "remove": False},
+)
+OWNER: Change = (
+    4,
+    "ConfigRecord",
+    {"resource_type": "TOPIC", "resource_name": "t", "name": "owner", "value": "o"},
+)
+BOB: dict[str, Any] = {"new_value": "8192", "details": {"mechanism": "SCRAM-SHA-256"}}
+LIMITED: dict[str, Any] = {"key": "producer_byte_rate", "new_value": "1.0"}
 
 NAMED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "honest acl": (
@@ -498,12 +512,16 @@ NAMED: dict[str, tuple[str, list[Any], list[Any]]] = {
         [named_acl(102), named_acl(102, principal="User:before")],
     ),
     "honest removal": ("DeleteAcls", [(*REMOVE, {"id": acl_id(101)})], [named_acl(101, "DELETE")]),
-    "honest user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "bob", details=BOB)]),
+    "honest user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "bob", **BOB)]),
     "honest quota": ("AlterClientQuotas", [LIMIT], [an_object("QUOTA", "user=bob", "SET", **LIMITED)]),
     "honest topic": (
         "CreateTopics",
         [OWNER, (*ADD, an_acl(103, "ALLOW User:a * READ TOPIC LITERAL t"))],
-        [an_object("TOPIC", "t")],
+        [
+            an_object("TOPIC", "t"),
+            an_object("TOPIC", "t", "SET_CONFIG", key="owner", new_value=" o "),
+            an_object("TOPIC", "t", "SET_CONFIG", key="acls", new_value="User:a:READ:ALLOW:*"),
+        ],
     ),
     "honest cut": (
         "AlterUserScramCredentials",
@@ -516,13 +534,17 @@ NAMED: dict[str, tuple[str, list[Any], list[Any]]] = {
         [named_acl(104, principal="User:innocent")],
     ),
     "other removal": ("DeleteAcls", [(*REMOVE, {"id": acl_id(102)})], [named_acl(102, "DELETE", name="u")]),
-    "other user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "carol", details=BOB)]),
-    "other limit": ("AlterClientQuotas", [LIMIT], [an_object("QUOTA", "user=bob", "SET", key="other")]),
+    "other user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "carol", **BOB)]),
+    "other limit": (
+        "AlterClientQuotas",
+        [LIMIT],
+        [an_object("QUOTA", "user=bob", "SET", **LIMITED | {"key": "other"})],
+    ),
     "other topic": ("IncrementalAlterConfigs", [OWNER], [an_object("TOPIC", "u", "SET_CONFIG", key="owner")]),
     "one left out": (
         "AlterUserScramCredentials",
         [USER_RECORD, (*USER_RECORD[:2], USER_RECORD[2] | {"name": "eve"})],
-        [an_object("USER", "bob", details=BOB)],
+        [an_object("USER", "bob", **BOB)],
     ),
     "none named": ("AlterUserScramCredentials", [USER_RECORD], []),
     "cut too small": (
@@ -555,8 +577,118 @@ def test_a_record_of_the_log_that_its_request_does_not_name_is_found(spark: Spar
     }
     left_out = next(evidence for _, evidence in found if evidence["forward_id"] == "one left out")
     assert left_out["explanation"] == (
-        'AlterUserScramCredentials one left out: the metadata log has ["USER","eve","SCRAM-SHA-256"],'
-        " which the record does not name"
+        "AlterUserScramCredentials one left out: the metadata log has"
+        ' ["USER","eve","SCRAM-SHA-256","8192",""], which the record does not name'
+    )
+
+
+GRANT, TOMORROW_MS = "ALLOW User:a * READ TOPIC LITERAL t", NOON_MS + 86_400_000
+TOMORROW = "2026-11-24T12:00:00.000Z"
+WITH_TOKEN: Change = (
+    10,
+    "DelegationTokenRecord",
+    {"token_id": "t1", "owner": "User:a", "expiry_timestamp_ms": TOMORROW_MS},
+)
+A_TOKEN: dict[str, Any] = {
+    "key": "expiry_timestamp_ms",
+    "new_value": str(TOMORROW_MS),
+    "details": {"owner": "User:a"},
+}
+RETENTION = an_object("TOPIC", "t", "SET_CONFIG", key="retention.ms", new_value="1")
+ADMINS: Change = (*OWNER[:2], OWNER[2] | {"value": "User:admin"})
+DRY = {"validate_only": "true"}
+VALUES: dict[str, tuple[str, list[Any], list[Any]]] = {
+    "honest end": (
+        "CreateAcls",
+        [(*ADD, an_acl(401, GRANT) | {"until_ms": TOMORROW_MS})],
+        [named_acl(401) | {"key": "until", "new_value": TOMORROW}],
+    ),
+    "honest without an end": (
+        "CreateAcls",
+        [(*ADD, an_acl(401, GRANT))],
+        [named_acl(401) | {"key": "until", "old_value": TOMORROW, "new_value": "never"}],
+    ),
+    "honest end of a user": (
+        "AlterUserScramCredentials",
+        [(*USER_RECORD[:2], USER_RECORD[2] | {"until_ms": TOMORROW_MS})],
+        [an_object("USER", "bob", new_value="8192", details=BOB["details"] | {"until": TOMORROW})],
+    ),
+    "honest large quota": (
+        "AlterClientQuotas",
+        [(*QUOTA, LIMIT[2] | {"value": 1e16})],
+        [an_object("QUOTA", "user=bob", "SET", key="producer_byte_rate", new_value="1e+16")],
+    ),
+    "honest removals": (
+        "AlterClientQuotas",
+        [(*QUOTA, LIMIT[2] | {"value": 0.0, "remove": True})],
+        [an_object("QUOTA", "user=bob", "DELETE", key="producer_byte_rate")],
+    ),
+    "honest token": ("CreateDelegationToken", [WITH_TOKEN], [an_object("TOKEN", "t1", **A_TOKEN)]),
+    "honest token whose response was lost": (
+        "RenewDelegationToken",
+        [WITH_TOKEN],
+        [an_object("TOKEN", "t1", "RENEW", error=None, **A_TOKEN | {"new_value": None})],
+    ),
+    "honest creator": ("CreateTopics", [ADMINS], [an_object("TOPIC", "t")]),
+    "no end": (
+        "CreateAcls",
+        [(*ADD, an_acl(402, GRANT))],
+        [named_acl(402) | {"key": "until", "new_value": TOMORROW}],
+    ),
+    "no end of a user": (
+        "AlterUserScramCredentials",
+        [USER_RECORD],
+        [an_object("USER", "bob", new_value="8192", details=BOB["details"] | {"until": TOMORROW})],
+    ),
+    "fewer iterations": (
+        "AlterUserScramCredentials",
+        [(*USER_RECORD[:2], USER_RECORD[2] | {"iterations": 4096})],
+        [an_object("USER", "bob", "UPSERT", **BOB)],
+    ),
+    "larger quota": (
+        "AlterClientQuotas",
+        [(*QUOTA, LIMIT[2] | {"value": 1e12})],
+        [an_object("QUOTA", "user=bob", "SET", **LIMITED)],
+    ),
+    "quota set in place of a removal": (
+        "AlterClientQuotas",
+        [LIMIT],
+        [an_object("QUOTA", "user=bob", "DELETE", key="producer_byte_rate")],
+    ),
+    "token of another owner": (
+        "CreateDelegationToken",
+        [(*WITH_TOKEN[:2], WITH_TOKEN[2] | {"owner": "User:admin"})],
+        [an_object("TOKEN", "t1", **A_TOKEN)],
+    ),
+    "another owner": (
+        "IncrementalAlterConfigs",
+        [OWNER],
+        [an_object("TOPIC", "t", "SET_CONFIG", key="owner", new_value="User:a")],
+    ),
+    "owner beside another config": ("IncrementalAlterConfigs", [OWNER], [RETENTION]),
+    "owner that has not created it": ("CreateTopics", [OWNER], [an_object("TOPIC", "t")]),
+    "acl beside another config": ("IncrementalAlterConfigs", [(*ADD, an_acl(403, GRANT))], [RETENTION]),
+    "acl beside a deletion": ("DeleteTopics", [(*REMOVE, {"id": acl_id(403)})], [an_object("TOPIC", "t")]),
+    "for a dry run": (
+        "AlterClientQuotas",
+        [LIMIT],
+        [an_object("QUOTA", "user=bob", "SET", details=DRY, **LIMITED)],
+    ),
+}
+"""What a controller wrote, and what both records of the request say."""
+
+
+@pytest.mark.spec("D12", "D13")
+def test_what_a_controller_writes_has_the_value_that_was_requested(spark: SparkSession) -> None:
+    trail = Trail()
+    for name, (method, changes_made, objects) in VALUES.items():
+        for record in trail.forward(method, changes_made):
+            record.update(forward_id=name, objects=objects)
+
+    found = findings(spark, trail, trail.audit)
+
+    assert sorted({(check, evidence["forward_id"]) for check, evidence in found}) == sorted(
+        ("changes.unnamed", name) for name in VALUES if not name.startswith("honest")
     )
 
 
@@ -783,6 +915,7 @@ MATCHES = {
     "config:retention.ms": an_object("TOPIC", "t", "SET_CONFIG", key="retention.ms"),
     "broker:1": an_object("BROKER_LOGGER", "1", "SET_CONFIG", key="kafka", new_value="DEBUG"),
     "token:t1": an_object("TOKEN", "t1"),
+    f"group:{'g' * 2_000}": an_object("GROUP", str(named("GROUP", "g" * 2_000, "DELETE")["name"]), "DELETE"),
 }
 
 

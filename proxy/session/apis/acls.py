@@ -191,7 +191,10 @@ def _fields(acl: Acl) -> Change:
 def _creations(
     request: types.CreateAclsRequest, response: types.CreateAclsResponse | None, known: Known
 ) -> Iterator[Object]:
-    """Yield each ACL, with the key `until` if it has an end, or is there already and has one."""
+    """Yield each ACL, with the key `until` if it has an end, or is there already and has one.
+
+    The audit jobs compare the end with the log: one that is left out is `never`.
+    """
     parts = [] if response is None else response.results
     for acl, part in zip_longest(request.creations, parts[: len(request.creations)]):
         fields, until_ms = _acl(acl, acl.resource_pattern_type), end_of_tags(acl.unknown_tags)
@@ -199,7 +202,7 @@ def _creations(
         if until_ms is not None or known.image.acls.ends:
             before = known.image.acls.existing(Acl.of_numbers("", acl, acl.resource_pattern_type))
             old_ms = None if before is None else before.until_ms
-            if old_ms != until_ms:
+            if old_ms is not None or until_ms is not None:
                 old = None if before is None else end_text(old_ms)
                 ends = {"key": "until", "old_value": old, "new_value": end_text(until_ms)}
         yield _object(fields, "CREATE", part, **ends)

@@ -117,7 +117,7 @@ def test_of_two_acls_that_differ_by_their_end_the_later_one_is_described() -> No
         ((), None, {}),
         ((), END_MS, {"key": "until", "new_value": END_TEXT}),
         ((None,), END_MS, {"key": "until", "old_value": "never", "new_value": END_TEXT}),
-        ((END_MS,), END_MS, {}),
+        ((END_MS,), END_MS, {"key": "until", "old_value": END_TEXT, "new_value": END_TEXT}),
         ((END_MS,), None, {"key": "until", "old_value": END_TEXT, "new_value": "never"}),
         (
             (END_MS - 1,),
