@@ -324,6 +324,8 @@ COMMENTS = {field.name: field.comment for field in FIELDS} | {
 ID = "id"
 PERMISSION_TYPE = "permission_type"
 _ACL_FIELDS = (RESOURCE_TYPE, RESOURCE_NAME, PATTERN_TYPE, PRINCIPAL, HOST, OPERATION, PERMISSION_TYPE)
+MOST_CHARACTERS = 8_192
+"""Processes cut longer texts in records (proxy.audit.record)."""
 UNTIL_MS = "until_ms"
 ACL_BODY = struct(*((name, _STRING) for name in (ID, *_ACL_FIELDS)), (UNTIL_MS, _LONG))
 """`body` of AccessControlEntryRecord. RemoveAccessControlEntryRecord has only the id."""

@@ -36,8 +36,8 @@ CONSUMING = ("Fetch", "ShareFetch")
 OTHERS = "<others>"
 """In place of a client id that a process had no room to count the use of by itself."""
 _MAX_TAG, _HASH = 255, 32
-_CUT, _SURELY_KEPT = 8_192, 8_000
-"""Processes cut longer texts in records, and so much of a text is there in each text made of it."""
+_SURELY_KEPT = 8_000
+"""So much of a text that is longer than S.MOST_CHARACTERS is there in each text made of it."""
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -231,7 +231,7 @@ def is_expected_id() -> Column:
     named = F.length(expected) > F.length(F.substring_index(expected, ":", 1)) + 1
     return (
         (recorded == expected)
-        | ((F.length(recorded) >= _CUT) & kept)
+        | ((F.length(recorded) >= S.MOST_CHARACTERS) & kept)
         | (shares & named & (recorded == others))
     )
 

@@ -60,6 +60,8 @@ RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
 END_SLACK_MS = 1_000
 UNVERIFIABLE, NOT_EVALUATED, LOG_END = "unverifiable", "not_evaluated", "log_end"
+LONG_ACLS = "long_acls"
+"""The ids of ACLs that may have a principal or a name that no record has as a whole."""
 LOST_BEFORE = "lost_before"
 _OF_SEVERAL = "of_several"
 """A summary of many resources, of which it names none: only what needs no ACL can be checked."""
@@ -85,7 +87,9 @@ def verdicts(
     evaluated = E.with_evidence(questions, metadata_log)
     # Without the true end, the last record and the marker after it are all that is known.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
-    bounds = metadata_log.agg(end).crossJoin(missing_history(metadata_log))
+    is_long = (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD) & _is_cut(S.BODY)
+    long_acls = F.collect_set(F.when(is_long, F.get_json_object(S.BODY, "$.id"))).alias(LONG_ACLS)
+    bounds = metadata_log.agg(end, long_acls).crossJoin(missing_history(metadata_log))
     evaluated = evaluated.crossJoin(F.broadcast(bounds))
     judged = evaluated.withColumn(E.EXPECTED, F.coalesce(*E.expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
@@ -247,10 +251,19 @@ def _exemptions() -> list[Column]:
             F.col(_OF_SEVERAL) & _needs_acls() & ~F.col(S.RULE).isin(E.NO_AUTHORIZER, E.SUPER_USER),
             "one record stands for several resources",
         ),
+        F.when(
+            F.array_contains(LONG_ACLS, F.col(S.ACL_ID)) & (_is_cut(S.RESOURCE_NAME) | _is_cut(S.PRINCIPAL)),
+            "decided by an ACL with a longer name than a record may have",
+        ),
         F.when(denied & (F.col(f"{E.EXPECTED}.rule") == E.FAILED), "denied on an error of the authorizer"),
         F.when(denied & (F.col(f"{E.EXPECTED}.rule") == E.NOT_READY), "denied before the log was loaded"),
         F.when(denied & F.col(f"{E.EXPECTED}.rule").isin(*E.PROTECTED), "denied as Penstock's own"),
     ]
+
+
+def _is_cut(text: str) -> Column:
+    """Return whether a text may be a part of a longer one, or has one in it."""
+    return F.coalesce(F.length(text) >= S.MOST_CHARACTERS, F.lit(False))
 
 
 def _faults() -> list[Column]:

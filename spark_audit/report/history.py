@@ -30,6 +30,8 @@ KINDS = {
 """What a resource may be called on the command line -> the types of its objects."""
 ATTEMPTS = ("ALTER", "ALTER_CONFIGS", "CREATE", "DELETE")
 """Operations whose denial is shown too, where the record names the resource only."""
+_MOST_CHARACTERS = 1_024
+"""Longer texts of objects are cut (proxy.admin.objects)."""
 Entry = dict[str, object]
 _NAMING = (
     *("authorization", "admin_request", "broker_responded", "forwarded", "forwarded_received"),
@@ -104,7 +106,8 @@ def lines(found: list[Entry]) -> list[str]:
 
 def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
     """Return denials of administration that name the resource, and the uses of a transactional id."""
-    about = (F.col(S.RESOURCE_NAME) == name) & F.col(S.RESOURCE_TYPE).isin(*KINDS[kind])
+    recorded = name if len(name) <= S.MOST_CHARACTERS else f"{name[: S.MOST_CHARACTERS - 1]}…"
+    about = (F.col(S.RESOURCE_NAME) == recorded) & F.col(S.RESOURCE_TYPE).isin(*KINDS[kind])
     denied = (F.col(S.EVENT) == "authorization") & ~F.col(S.GRANTED) & (F.col(S.ROLE) == "proxy")
     denied = denied & F.col(S.OPERATION).isin(*ATTEMPTS)
     used = F.col(S.EVENT).isin("authorization", "authorization_summary") & F.lit(kind == "transactional-id")
@@ -122,7 +125,9 @@ def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
 
 
 def matches(each: Column, kind: str, name: str) -> Column:
-    """Return whether an object is the resource."""
+    """Return whether an object is the resource. A record may have cut its name."""
+    if len(name) > _MOST_CHARACTERS:
+        name = f"{name[:_MOST_CHARACTERS]}… ({len(name)} characters)"
     if kind == "config":
         named = (each["key"] == name) & each[S.OPERATION].endswith("_CONFIG")
     elif kind == "acl":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from proxy.audit.record import MAX_TEXT_CHARACTERS
 from spark_audit.policy.acl_matches import patterns_of
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from tests.spark.audit_trail import Clock, Process, Record, Trail
@@ -257,6 +258,36 @@ def test_where_compaction_took_an_acl_a_wrong_decision_is_not_called_forged(spar
 
     assert row["check"] == "decisions.unverifiable"
     assert "older ACLs are missing from the log" in row["explanation"]
+
+
+@pytest.mark.spec("D5", "D15")
+def test_nobody_is_accused_because_a_name_is_longer_than_a_record_may_have(spark: SparkSession) -> None:
+    """A group's name, or a user's, may have 32,767 characters; a record has 8,191 of them."""
+
+    def cut(record: Record) -> Record:
+        for name in ("resource_name", "principal"):
+            if len(record[name]) > MAX_TEXT_CHARACTERS:
+                record[name] = record[name][: MAX_TEXT_CHARACTERS - 1] + "…"
+        return record
+
+    trail, group, user = Trail(), "g" * 9_000, f"User:{'u' * 9_000}"
+    short = trail.add_acl(1, "ALLOW User:bob * READ GROUP PREFIXED gg")
+    trail.add_acl(2, f"ALLOW User:eve * READ GROUP LITERAL {group}")
+    trail.add_acl(3, f"DENY {user} * READ TOPIC LITERAL t")
+    trail.add_acl(4, "ALLOW User:* * READ TOPIC LITERAL t")
+    for name in ("bob", "eve", "carol", "mallory"):
+        wrong = cut(trail.ask(f"User:{name} 10.0.0.1 READ GROUP {group}"))
+    wrong |= {"granted": True, "rule": "acl", "acl_id": short["id"]}
+    cut(trail.ask(f"{user} 10.0.0.1 READ TOPIC t"))
+
+    result = judged(spark, trail)
+
+    assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {
+        "evaluated": 3,
+        "decided by an ACL with a longer name than a record may have": 2,
+    }
+    [row] = decision_findings(result).collect()
+    assert (row["check"], "User:mallory" in row["explanation"]) == ("decisions.wrongly_granted", True)
 
 
 @pytest.mark.long
