@@ -16,6 +16,7 @@ from proxy.audit.chain import author_of, witnessed_end
 from proxy.audit.record import AuditEvent
 from proxy.audit.same_id import SameId
 from proxy.net.logins.verification import Client, Verifications
+from proxy.net.runtime.clock import monotonic_ms
 from proxy.security.principal import Principal, from_plugin
 from proxy.security.principal_builder import (
     AuthenticationContext,
@@ -67,6 +68,7 @@ class ListenerContext:
     envelope_error: Callable[[Sender], int] | None = None
     """Returns the error that an Envelope of this sender would get now."""
     same_id: SameId = field(default_factory=SameId)
+    monotonic_ms: Callable[[], int] = monotonic_ms
 
 
 class UnknownPrincipal(Exception):
@@ -172,7 +174,7 @@ class ControllerConnection:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
                 return await self._sasl(header, frame, now_ms)
             case ApiKey.API_VERSIONS if authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
-                return self._api_versions(header, frame, now_ms)
+                return self._api_versions(header, frame)
         if authentication.under_way:
             self._record(authentication.fail(ApiKey.name_of(header.api_key)), header)
             return Reply(close="not authenticated")
@@ -208,7 +210,7 @@ class ControllerConnection:
             step = self._authentication.verified(outcome, self._context.now_ms())
         return step
 
-    def _api_versions(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
+    def _api_versions(self, header: RequestHeader, frame: bytes) -> Reply:
         offered = {**LISTENER_APIS, **self._context.forwardable_versions()}
         low, high = offered[ApiKey.API_VERSIONS]
         if not low <= header.api_version <= high:
@@ -223,13 +225,12 @@ class ControllerConnection:
                 message, _ = codecs.request(header.api_key, header.api_version).decode(
                     frame, header.body_offset
                 )
-                response.unknown_tags |= self._requested_tags(header, message.unknown_tags or {}, now_ms)
+                response.unknown_tags |= self._requested_tags(header, message.unknown_tags or {})
         return Reply(_frame(header, response))
 
-    def _requested_tags(
-        self, header: RequestHeader, requested: Mapping[int, bytes], now_ms: int
-    ) -> dict[int, bytes]:
+    def _requested_tags(self, header: RequestHeader, requested: Mapping[int, bytes]) -> dict[int, bytes]:
         tags: dict[int, bytes] = {}
+        now_ms = self._context.monotonic_ms()
         end = witnessed_end(requested.get(AUDIT_END_TAG, b""))
         if end is not None:
             if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:

@@ -15,7 +15,7 @@ from proxy.config import ProxyConfig
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
-from proxy.net.runtime.clock import now_ms, set_within
+from proxy.net.runtime.clock import monotonic_ms, set_within
 from proxy.net.runtime.reachability import Reachability
 
 INTERVAL_S = 60.0
@@ -55,14 +55,14 @@ class Witnessing:
                 )
                 while True:
                     await self._pause(INTERVAL_S if await self._sent() else RETRY_S)
-                    for end in self._witness.due(now_ms()):
+                    for end in self._witness.due(monotonic_ms()):
                         self._record(events.witnessed(message=end))
-                    self._on_same_id(self._witness.same_id(now_ms()))
+                    self._on_same_id(self._witness.same_id(monotonic_ms()))
         finally:
             await self._topic.close()
 
     def _hear(self, message: bytes) -> None:
-        if self._witness.hear(message, now_ms()):
+        if self._witness.hear(message, monotonic_ms()):
             self._newcomer.set()
 
     async def _sent(self) -> bool:

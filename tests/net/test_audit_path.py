@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
+from proxy.net.audit import writer as writer_module
 from proxy.net.audit.audit_log import FEW_EVENTS, AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.spool import Spool
@@ -121,6 +123,23 @@ async def test_a_disk_that_hangs_holds_nobody_and_no_flood_pushes_out_an_admins_
     told = [record["message"] for record in disk.records if record["event"] == "records_dropped"]
     assert told == ["1 summary (queue_full)", "1 denial (queue_full), 1 summary (queue_full)"]
     assert not audit.rejects("admin")
+
+
+async def test_a_disk_that_hangs_is_noticed_although_the_clock_is_set_back(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit, disk = an_audit_log(spool), SlowDisk(spool)
+    monkeypatch.setattr(writer_module, "HANGS_AFTER_MS", 20)
+    fill(audit, ADMIN, lambda: audit.rejects("admin"))
+    await turns_until(lambda: audit.writer.waits_ms > 0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+
+    async with asyncio.timeout(10):
+        await turns_until(lambda: "the disk has hung" in (audit.writer.error or ""))
+
+    assert audit.rejects("admin")
+    disk.answers()
+    await audit.close(2_000)
 
 
 async def test_an_admin_request_waits_until_its_record_is_kept(spool: Spool) -> None:

@@ -36,7 +36,7 @@ class Endpoint:
         )
         self.users = PlainUsers({"proxy-1": StoredUser(keyed_password("p-secret"))})
         self.events: list[AuditEvent] = []
-        self.now_ms = NOW_MS
+        self.now_ms, self.uptime_ms = NOW_MS, 0
         credentials = Credentials(self.users, lambda: None, LIMIT_MS, backoff=backoff)
         self.context = ListenerContext(
             "CONTROLLER",
@@ -47,6 +47,7 @@ class Endpoint:
             lambda: self.now_ms,
             Verifications(CollectorRegistry()),
             revoke_immediately=revoke_immediately,
+            monotonic_ms=lambda: self.uptime_ms,
         )
 
     def connection(self) -> ControllerConnection:

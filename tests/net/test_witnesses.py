@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.envelope import AUTHORIZER_NOT_READY, Sender
 from forwarding.net import forwarder as forwarder_module
-from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ListenerContext
+from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ControllerConnection, ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server
 from forwarding.versions import (
@@ -30,6 +30,7 @@ from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.verification import Verifications
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_audit_log_and_http import AUTHOR, running
@@ -85,7 +86,7 @@ async def test_a_controller_records_the_end_that_an_authenticated_proxy_sends() 
     assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
     # A peer that does it all the time is answered, and recorded as often as it may be.
     assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
-    endpoint.now_ms += MIN_WITNESS_INTERVAL_MS
+    endpoint.uptime_ms += MIN_WITNESS_INTERVAL_MS
     assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
 
     seen = [event for event in endpoint.events if event.event == "witnessed"]
@@ -107,11 +108,39 @@ async def test_a_signed_end_is_recorded_and_names_its_process_like_another_one()
         end = signer.signed(Checkpoint("proxy-1", boot_id, 42, LINK, endpoint.now_ms).text())
         _, response = await asked(connection, ApiKey.API_VERSIONS, 3, witness_request(end))
         told.append(response.unknown_tags.get(SAME_ID_TAG))
-        endpoint.now_ms += MIN_WITNESS_INTERVAL_MS
+        endpoint.uptime_ms += MIN_WITNESS_INTERVAL_MS
 
     seen = [event.message for event in endpoint.events if event.event == "witnessed"]
     assert [Checkpoint.parse(message or "").boot_id for message in seen] == ["b007", "b008"] * 2  # type: ignore[union-attr]
     assert told[-1] == b"boot b007 on host 10.0.0.1"
+
+
+@pytest.mark.spec("D8", "D15", "O5")
+@on_uvloop
+async def test_a_clock_that_is_set_back_stops_no_witness_and_makes_no_second_process_of_a_restarted_one() -> (
+    None
+):
+    endpoint = Endpoint()
+    told = []
+
+    async def witnessed(boot_id: str, connection: ControllerConnection) -> None:
+        request = witness_request(f"proxy-1/{boot_id}/41/{LINK}")
+        _, response = await asked(connection, ApiKey.API_VERSIONS, 3, request)
+        told.append(response.unknown_tags.get(SAME_ID_TAG))
+        endpoint.now_ms += MIN_WITNESS_INTERVAL_MS
+        endpoint.uptime_ms += MIN_WITNESS_INTERVAL_MS
+
+    for boot_id in ("b007", "b008"):
+        connection = endpoint.connection()
+        await logged_in(connection)
+        for _look in range(4):
+            await witnessed(boot_id, connection)
+        endpoint.now_ms -= 3 * MIN_WITNESS_INTERVAL_MS
+    await witnessed("b008", connection)
+
+    seen = [event.message for event in endpoint.events if event.event == "witnessed"]
+    assert told == [None] * 9
+    assert seen == [f"proxy-1/b00{boot}/41/{LINK}" for boot in (7, 7, 7, 7, 8, 8, 8, 8, 8)]
 
 
 @pytest.mark.spec("E4", "O5")
@@ -152,7 +181,8 @@ async def a_controller(
         raise AssertionError("no Envelope comes here")
 
     context = ListenerContext(
-        *("CONTROLLER", None, versions, serve, record, clock.__next__, Verifications(CollectorRegistry())),
+        *("CONTROLLER", None, versions, serve, record, now_ms, Verifications(CollectorRegistry())),
+        monotonic_ms=clock.__next__,
         transactional_id="ours",
         audit_end=lambda: OF_CONTROLLER,
     )

@@ -18,7 +18,7 @@ import structlog
 from proxy.error_text import text_of
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import monotonic_ms
 
 RETRY_S = 0.2
 """Pause before a failed disk operation is retried."""
@@ -85,7 +85,7 @@ class AuditWriter:
     def waits_ms(self) -> int:
         """Duration of the disk operation in progress, in ms; 0 if there is none."""
         since_ms = self._busy_since_ms
-        return 0 if since_ms is None else max(0, now_ms() - since_ms)
+        return 0 if since_ms is None else monotonic_ms() - since_ms
 
     @property
     def error(self) -> str | None:
@@ -227,7 +227,7 @@ class AuditWriter:
 
     def _sync(self, *, wanted: bool) -> None:
         count = self.written_count
-        due = abs(now_ms() - self._synced_at_ms) >= self._fsync_interval_s * 1000
+        due = monotonic_ms() - self._synced_at_ms >= self._fsync_interval_s * 1000
         due = SYNC in self._errors or (due and self._fsync == Fsync.INTERVAL)
         if count == self._synced_count or not (wanted or due):
             return
@@ -236,7 +236,7 @@ class AuditWriter:
         if SYNC in self._errors:
             self._stop.wait(RETRY_S)
             return
-        self._synced_count, self._synced_at_ms = count, now_ms()
+        self._synced_count, self._synced_at_ms = count, monotonic_ms()
 
     def _watch(self) -> None:
         if self._watch_due:
@@ -245,7 +245,7 @@ class AuditWriter:
 
     def _attempt(self, what: str, work: Callable[..., Done], *arguments: object) -> Done | None:
         """Return the result of a disk operation; None, with a log line, when it failed."""
-        self._busy_since_ms = now_ms()
+        self._busy_since_ms = monotonic_ms()
         try:
             done = work(*arguments)
         # A defect of Penstock too: without this thread no record would reach the disk.
