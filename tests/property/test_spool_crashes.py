@@ -17,6 +17,7 @@ import pytest
 
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import decode_line, encode_line
+from proxy.net.metadata.seen_number import SeenNumber
 from tests.support.disk_faults import DiskFaults
 from tests.support.disk_model import Change, Disk, Files, read_trace
 
@@ -205,3 +206,37 @@ def test_the_trace_has_what_the_tests_are_about(changes: list[Change]) -> None:
     assert {"create", "write", "fsync", "rename", "unlink", "truncate"} <= set(ops)
     assert list(accumulate(sizes))[-1] > 2 * MAX_BYTES // 8
     assert len(all_lines(changes)) > 20
+
+
+SEEN = """
+import sys
+from pathlib import Path
+from proxy.net.metadata.seen_number import FILE, SeenNumber
+from tests.support.waiting import until
+
+seen, file = SeenNumber(Path(sys.argv[1]), "__penstock_metadata"), Path(sys.argv[1], FILE)
+for number in (7, 42, 1234):
+    seen.update(number)
+    until(lambda: file.exists() and f'"number": {number}' in file.read_text())
+"""
+
+
+@pytest.mark.spec("S14")
+def test_after_a_power_loss_a_process_starts_with_a_number_of_the_signed_log_that_was_seen(
+    tmp_path: Path, place_for_states: Path
+) -> None:
+    under, place, found = tmp_path / "spool", each_once(place_for_states), set[int]()
+    under.mkdir()
+    faults = DiskFaults(tmp_path, under, traced=True)
+    environment = {**os.environ, **faults.environment}
+    subprocess.run([sys.executable, "-c", SEEN, str(under)], check=True, env=environment)
+    disk = Disk()
+    for change in read_trace(faults.trace):
+        disk.done(change)
+        for files in disk.after_power_loss():
+            if (directory := place(files)) is not None:
+                directory.mkdir()
+                for path, data in files.items():
+                    (directory / Path(path).name).write_bytes(data)
+                found.add(SeenNumber(directory, "__penstock_metadata").number)
+    assert found == {0, 7, 42, 1234}

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from forwarding.controller.signing import LogSigner, state_records
 from forwarding.net.log import log_entries
@@ -22,12 +23,14 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import HiddenCredential, ScramCredential, ScramMechanism
 from proxy.metadata.signatures import Hashed, LogVerifier, Signature, Unsigned
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
+from proxy.net.metadata import seen_number
 from proxy.net.metadata.seen_number import FILE, SeenNumber
 from proxy.net.pages.log_report import LogReport
 from proxy.wire import types
 from proxy.wire.message import Message
 from tests.support.metadata_log import acl, acl_record, quota_record, removed_acl_record, values
 from tests.support.signed_topic import KEY, TOPIC, Record, Topic, apply
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spec("S14")
 
@@ -392,6 +395,7 @@ def test_a_process_that_starts_is_not_shown_an_older_end_than_the_one_before_it_
         loader.load_until(records[-1].offset + 1)
         apply(loader, records, records[-1].offset)
         report.update(loader.image)
+        until(lambda: SeenNumber(directory, name).number == verifier.number)
         return loader.image
 
     assert names(started(topic.records)) == {"orders"}
@@ -404,6 +408,21 @@ def test_a_process_that_starts_is_not_shown_an_older_end_than_the_one_before_it_
     (tmp_path / FILE).write_text("{")
     with pytest.raises(ValueError, match=r"metadata-signed\.json: .*Remove it only if"):
         SeenNumber(tmp_path, TOPIC)
+
+
+def test_a_number_that_a_disk_did_not_take_is_written_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_number, "RETRY_S", 0.01)
+    directory = tmp_path / "spool"
+    with capture_logs() as lines:
+        SeenNumber(directory, TOPIC).update(7)
+        until(lambda: lines != [])
+        directory.mkdir()
+        until((directory / FILE).exists)
+
+    assert SeenNumber(directory, TOPIC).number == 7
+    assert len(lines) == 1
 
 
 def test_a_controller_that_has_seen_a_signed_log_does_not_begin_an_empty_one() -> None:
