@@ -74,11 +74,13 @@ chain.tail_missing (critical): The newest records of a boot are missing.
     Compare with the topic by `verify --bootstrap`; if they are missing there too, find out who can
     delete from it.
 chain.after_the_end (medium): There are more records of a boot than its disk had.
-    Check whether the machine lost power then; if not, they are forged.
+    Check whether the machine lost power then, or its spool was restored from a backup; if not, they are
+    forged.
 chain.other_end (critical): A boot has other records than its successor has seen.
     Treat the boot as rewritten, and find out who can write to the topic.
 chain.forked (critical): Several boots follow one boot.
-    Check whether a spool was copied to another machine; if not, one boot is forged.
+    Check whether a spool was copied to another machine or restored from a backup, or the machine lost
+    power soon after a start; if not, one boot is forged.
 chain.unnamed (medium): A process lost its spool.
     Put the spool on a persistent disk; records that were not shipped are lost.
 chain.process_missing (critical): A process was seen by others, but has no record.
