@@ -550,7 +550,7 @@ def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
 
     A thread that holds the lock may lock again.
     """
-    root = tables.root.removeprefix("file://")
+    root = tables.root.removeprefix("file:")
     if "://" in root or root in vars(_held):
         yield
         return

@@ -1,7 +1,7 @@
 """Single files on a local disk or on anything that Hadoop reaches, and the error that the user sees.
 
-A path is local or a URI (s3a://, hdfs://). Nothing assumes that driver and executors share a disk, except
-with `local[*]`.
+A path is local or a URI (file:/, s3a://, hdfs://). Nothing assumes that driver and executors share a disk,
+except with `local[*]`.
 """
 
 import os
@@ -28,8 +28,8 @@ def read_text(spark: SparkSession, path: str) -> str:
 
     Other bytes are U+FFFD: what somebody has damaged is not as it was signed, and stops no job.
     """
-    if _on_local_disk(spark, path):
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+    if (local := _local(spark, path)) is not None:
+        return local.read_text(encoding="utf-8", errors="replace")
     filesystem, place = _hadoop_path(spark, path)
     if not filesystem.exists(place):
         raise FileNotFoundError(f"{path} does not exist")
@@ -42,26 +42,26 @@ def read_text(spark: SparkSession, path: str) -> str:
 
 def write_text(spark: SparkSession, path: str, text: str) -> None:
     """Replace a file. On a local disk the replacement is atomic. AuditError if it cannot be written."""
-    if not _on_local_disk(spark, path):
+    if (local := _local(spark, path)) is None:
         _write_uri(spark, path, text.encode())
         return
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with _complete(Path(path), text) as new:
-            new.replace(path)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with _complete(local, text) as new:
+            new.replace(local)
     except OSError as error:
         raise AuditError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def write_new(spark: SparkSession, path: str, text: str) -> None:
     """Write a file that must not exist. FileExistsError if it does. On a local disk it appears whole."""
-    if not _on_local_disk(spark, path):
+    if (local := _local(spark, path)) is None:
         _write_uri(spark, path, text.encode(), replace=False)
         return
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with _complete(Path(path), text) as new:
-            os.link(new, path)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with _complete(local, text) as new:
+            os.link(new, local)
     except FileExistsError:
         raise
     except OSError as error:
@@ -70,15 +70,16 @@ def write_new(spark: SparkSession, path: str, text: str) -> None:
 
 def move(spark: SparkSession, source: str, target: str) -> None:
     """Give a file another place on the same file system. AuditError if it cannot be moved."""
-    if not _on_local_disk(spark, source):
+    places = _local(spark, source), _local(spark, target)
+    if places[0] is None or places[1] is None:
         filesystem, place = _hadoop_path(spark, target)
         filesystem.mkdirs(place.getParent())
         if not filesystem.rename(_hadoop_path(spark, source)[1], place):
             raise AuditError(f"{source} cannot be moved to {target}")
         return
     try:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        Path(source).replace(target)
+        places[1].parent.mkdir(parents=True, exist_ok=True)
+        places[0].replace(places[1])
     except OSError as error:
         raise AuditError(f"{source} cannot be moved to {target}: {error.strerror}") from error
 
@@ -127,11 +128,14 @@ def read_chain_key(path: str | None) -> bytes | None:
     return key
 
 
-def _on_local_disk(spark: SparkSession, path: str) -> bool:
+def _local(spark: SparkSession, path: str) -> Path | None:
+    """Return the place of a path or URI on the local disk; None if it is not there."""
+    if path.startswith("file:/"):
+        return Path(path.removeprefix("file:"))
     # A path without a scheme belongs to Hadoop's default file system, as it does for tables.
     jvm: Java = spark.sparkContext._jvm
     default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark.sparkContext._jsc.hadoopConfiguration())
-    return "://" not in path and default.getScheme() == "file"
+    return Path(path) if "://" not in path and default.getScheme() == "file" else None
 
 
 @contextmanager

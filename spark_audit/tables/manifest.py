@@ -676,7 +676,7 @@ def output_faults(
 
 
 def _absolute(path: str) -> str:
-    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
+    return path.rstrip("/") if "://" in path else str(Path(path.removeprefix("file:")).resolve())
 
 
 def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:

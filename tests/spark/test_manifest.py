@@ -673,6 +673,25 @@ def reconciled_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactor
     shutil.rmtree(stored)
 
 
+@pytest.mark.long
+@pytest.mark.spec("D4", "D9")
+def test_a_uri_of_the_local_disk_is_the_place_that_its_path_is(
+    spark: SparkSession, reconciled_once: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore(reconciled_once, reconciled_once.with_name(f"{reconciled_once.name}-stored"))
+    elsewhere = reconciled_once.with_name("elsewhere")
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    path, uri = Tables(f"{reconciled_once}/tables"), Tables(f"file:{reconciled_once}/tables")
+
+    with delta.sole_writer(spark, uri):
+        assert Path(path.root, "_checkpoints", "writer.lock").exists()
+    for tables in (uri, path):
+        assert run("reconcile", "--tables", tables.root, "--out", f"file:{reconciled_once}/out") == 0
+        assert run("verify", "--tables", tables.root) == 0
+    assert not list(elsewhere.iterdir())
+
+
 def restore(directory: Path, stored: Path) -> None:
     for name in ("out", "tables"):
         shutil.rmtree(directory / name)
