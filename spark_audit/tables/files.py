@@ -143,7 +143,11 @@ def _complete(path: Path, text: str) -> Iterator[Path]:
     """Yield a file beside `path` that has the text, and removes it afterwards."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_text(text, encoding="utf-8")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            # Else a crash of the machine may leave the name without the text, as if somebody had removed it.
+            os.fsync(file.fileno())
         yield new
     finally:
         new.unlink(missing_ok=True)

@@ -208,6 +208,29 @@ def test_the_trace_has_what_the_tests_are_about(changes: list[Change]) -> None:
     assert len(all_lines(changes)) > 20
 
 
+OUTPUTS = """
+import sys
+from spark_audit.tables.files import write_text
+
+for text in ("old", "new"):
+    write_text(None, f"file:{sys.argv[1]}/findings.json", text)
+"""
+
+
+@pytest.mark.spec("D9")
+def test_after_a_power_loss_a_file_of_a_job_has_its_old_or_its_new_text(tmp_path: Path) -> None:
+    under = tmp_path / "out"
+    under.mkdir()
+    faults = DiskFaults(tmp_path, under, traced=True)
+    environment = {**os.environ, **faults.environment}
+    subprocess.run([sys.executable, "-c", OUTPUTS, str(under)], check=True, env=environment)
+    disk, found = Disk(), set[bytes]()
+    for change in read_trace(faults.trace):
+        disk.done(change)
+        found |= {files.get(f"{under}/findings.json", b"") for files in disk.after_power_loss()}
+    assert found == {b"", b"old", b"new"}
+
+
 SEEN = """
 import sys
 from pathlib import Path
