@@ -32,6 +32,7 @@ register(
 quotas: Nobody used more than the quota in effect, and the right quota was applied.
 quotas.exceeded (high): A quota-id used more than its limit allows.
     Compare with the throttle records of that time; if there are none, check the settings of the proxy.
+    If its clock was set back then, the use of two times counts as that of one.
 quotas.share_exceeded (high): A proxy let more through than its share of a quota.
     Check its settings, and whether it reaches the other proxies.
 quotas.other_limit (high): A process applied another limit than the one in effect.
