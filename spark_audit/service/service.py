@@ -33,6 +33,8 @@ from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
 
 RETAIN_FILES_HOURS = 168
+PAGE = "report.html"
+"""The page of a day, in its directory."""
 
 
 class _Stopped(Exception):
@@ -151,12 +153,24 @@ class Service(Companion):
         if days:
             audit = delta.read_table(self._spark, self._tables.audit, S.AUDIT)
             days = self._past.days_to_judge(audit, files, days)
+        # First, so that what a job that was killed has signed and written is not taken for a manipulation.
+        left = self._left_by_a_job()
+        days = [*left, *(day for day in days if day not in left)]
         self._metrics.open_days.set(len(days))
         for number, day in enumerate(days, 1):
             self._reconcile(day)
             self._metrics.open_days.set(len(days) - number)
         self._metrics.duration.set(now_s() - begun_s)
         self._metrics.last_success.set(now_s())
+
+    def _left_by_a_job(self) -> list[str]:
+        """Return the days that were reconciled, and whose page was not written: it failed, or was killed."""
+        named = manifest.without_page(self._runs(), self._out, PAGE)
+        return sorted(name for name in named if _is_day(name))
+
+    def _runs(self) -> manifest.Manifest:
+        known = manifest.runs_of(self._spark, self._tables, self._key)
+        return manifest.Manifest("", self._key, known, {}, {}, [], {})
 
     def _reconcile(self, day: str) -> None:
         out, table = f"{self._out}/{day}", table_in(self._out)
@@ -169,11 +183,12 @@ class Service(Companion):
         )
         self._summaries[day] = summary
         self._show_findings()
-        page = f"{out}/report.html"
+        page = f"{out}/{PAGE}"
+        # Before the page, so that it is written again if it failed.
+        write_text(self._spark, f"{self._out}/index.html", overview(self._summaries))
         run, _ = write_page(
             self._spark, self._tables, out, page, [day], self._key, table=table, home="../index.html"
         )
-        write_text(self._spark, f"{self._out}/index.html", overview(self._summaries))
         counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
         self._report(f"reconciled {day}: {counts}; {summary['records']} records; manifest: {run}")
 
@@ -212,8 +227,7 @@ class Service(Companion):
         found: dict[str, FindingsSummary] = {}
         if not days:
             return found
-        known = manifest.runs_of(self._spark, self._tables, self._key)
-        runs = manifest.Manifest("", self._key, known, {}, {}, [], {})
+        runs = self._runs()
         for day in days:
             written = manifest.page_output(self._spark, f"{self._out}/{day}/findings.json")
             if faults := manifest.output_faults(runs, written, unknown_too=True):

@@ -82,6 +82,7 @@ In one of COMPACT: table -> the digest of the rows of each of CLOSED, which it m
 In one of EXPIRE: the same of EXPIRED, with the rows that it may have added.
 """
 _GONE = ""
+_FINDINGS = "/findings.json"
 MEDIUM = "medium"
 """Severity of what stops no job."""
 _NAMED = 3
@@ -622,12 +623,27 @@ def outputs_to_be(out: str, table: str, text: str, found: Sequence[Row]) -> dict
 
 
 def _findings_in(out: str, table: str) -> list[str]:
-    return [f"{_absolute(out)}/findings.json", _absolute(table)]
+    return [_absolute(out) + _FINDINGS, _absolute(table)]
 
 
 def page_output(spark: SparkSession, path: str) -> dict[str, str]:
     """Return path -> SHA-256 of a page."""
     return _digests(spark, [_absolute(path)])
+
+
+def without_page(manifest: Manifest, out: str, page: str) -> list[str]:
+    """Return the directories in `out` with findings that no `page` was made of.
+
+    A job that was killed, or that failed, has written the findings or was about to.
+    """
+    newest = {path: number for path, (number, _) in _signed_outputs(manifest).items()}
+    intended = manifest.proven.content.get(INTENDED, {}).get("outputs", {})
+    newest |= dict.fromkeys(intended, manifest.newest.number + 1)
+    places = {
+        path.removesuffix(_FINDINGS): number for path, number in newest.items() if path.endswith(_FINDINGS)
+    }
+    behind = (place for place, number in places.items() if newest.get(f"{place}/{page}", 0) < number)
+    return [name for base, _, name in (place.rpartition("/") for place in behind) if base == _absolute(out)]
 
 
 def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -29,6 +30,7 @@ from tests.spark.frames import audit_frame
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.serving import PATIENCE_MS, get, metrics, service, wait_for
 from tests.spark.stopping import kill
+from tests.spark.test_manifest import appended_and_killed
 from tests.support.set_clock import SetClock
 from tests.support.waiting import until
 
@@ -351,3 +353,47 @@ def test_the_service_reads_the_past_again_once_a_day_and_after_a_failure(
     service.while_stopped()
     service.close()
     assert forgot == ["all"] * 3
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D9")
+@pytest.mark.parametrize("killed_before", ["the page", "the findings were signed"])
+def test_a_day_whose_page_was_not_written_is_judged_once_more(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: str
+) -> None:
+    """The disk was full, or the process was killed. Meanwhile records of an earlier day came."""
+    tables, out, told = Tables(str(tmp_path / "tables")), tmp_path / "out", list[str]()
+    delta.create_tables(spark, tables)
+    records = Trail().stop().audit
+    delta.append_once(audit_frame(spark, records), tables.audit, "test", 0)
+
+    def a_service() -> Service:
+        return Service(
+            *(spark, tables, str(out), None, None, Schedule(3600), Metrics()),
+            *(told.append, threading.Event(), lambda: None, str, {}),
+        )
+
+    page = out / DAY / "report.html"
+    if killed_before == "the page":
+        page.mkdir(parents=True)
+        with pytest.raises(AuditError, match=re.escape(f"{page} cannot be written: Is a directory")):
+            a_service()._reconcile_open_days()
+        page.rmdir()
+    else:
+        with monkeypatch.context() as patched:
+            patched.setattr(delta, "append_state", appended_and_killed)
+            with pytest.raises(SystemExit):
+                reconcile_tables(spark, tables, str(out / DAY), [DAY], None, table=table_in(str(out)))
+    earlier = Trail(Clock(NOON_MS - 5 * DAY_S * 1000), prefix="old-").stop().audit
+    delta.append_once(audit_frame(spark, earlier, len(records)), tables.audit, "test", 1)
+
+    service = a_service()
+    service._reconcile_open_days()
+    count = len(told)
+    assert [line.split(":")[0] for line in told[-2:]] == [f"reconciled {DAY}", "reconciled 2026-11-18"]
+    assert page.exists()
+    assert command_line.main(["verify", "--tables", tables.root]) == 0
+    service._reconcile_open_days()
+    assert len(told) == count
