@@ -74,6 +74,7 @@ class Service(Companion):
         self._running: Future[None] | None = None
         self._progress: Sequence[Progress] = ()
         self._has_reconciled = False
+        self._due_pages = set[str]()
         self._next_s = schedule.next_after(now_s())
         self._maintenance_s = schedule.maintenance_after(now_s())
         self._summaries = self._written_summaries()
@@ -157,7 +158,8 @@ class Service(Companion):
         left = self._left_by_a_job()
         days = [*left, *(day for day in days if day not in left)]
         self._metrics.open_days.set(len(days))
-        for number, day in enumerate(days, 1):
+        # A page that cannot be written holds up no other day.
+        for number, day in enumerate(sorted(days, key=self._due_pages.__contains__), 1):
             self._reconcile(day)
             self._metrics.open_days.set(len(days) - number)
         self._metrics.duration.set(now_s() - begun_s)
@@ -186,9 +188,11 @@ class Service(Companion):
         page = f"{out}/{PAGE}"
         # Before the page, so that it is written again if it failed.
         write_text(self._spark, f"{self._out}/index.html", overview(self._summaries))
+        self._due_pages.add(day)
         run, _ = write_page(
             self._spark, self._tables, out, page, [day], self._key, table=table, home="../index.html"
         )
+        self._due_pages.discard(day)
         counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
         self._report(f"reconciled {day}: {counts}; {summary['records']} records; manifest: {run}")
 
