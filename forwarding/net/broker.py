@@ -15,7 +15,7 @@ import structlog
 from forwarding.controller.mutations import ExistingTopic
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.net.kafka.active_controller import active_controller
-from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, first_of
 from proxy.net.kafka.own_topics import metadata_topic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -204,7 +204,7 @@ class Broker:
         message.timeout_ms = self._endpoint.request_timeout_ms
         channel = await self._open()
         response = await channel.send(message, CREATE_TOPICS_VERSIONS)
-        result = response.topics[0]
+        result = first_of(response.topics)
         return result.error_code, result.error_message or ErrorCode.name_of(result.error_code)
 
 

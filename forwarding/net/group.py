@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings, first_of
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -137,7 +137,7 @@ class GroupCoordinator:
         """Return the state and the members of the group, in either consumer protocol."""
         request = types.DescribeGroupsRequest(groups=[self._group_id])
         response = await _request(self._channel, request, (3, 6))
-        group = response.groups[0]
+        group = first_of(response.groups)
         if not group.members:
             return await self._describe_newer(group.group_state)
         members = [

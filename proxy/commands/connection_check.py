@@ -33,6 +33,7 @@ from proxy.net.kafka.channel import (
     ChannelError,
     EndpointSettings,
     UnsupportedVersionError,
+    first_of,
 )
 from proxy.net.kafka.own_topics import OwnTopic, audit_topic, live_topic, metadata_topic
 from proxy.net.kafka.topic_leaders import CREATE_TOPICS_VERSIONS, METADATA_VERSIONS, PRODUCE_VERSIONS
@@ -408,7 +409,7 @@ class _FileCheck:
         request.timeout_ms = STEP_MS
         broker = Broker(channel.endpoint)
         try:
-            result = (await broker.dry_run(request)).topics[0]
+            result = first_of((await broker.dry_run(request)).topics)
         finally:
             await broker.close()
         if result.error_code == ErrorCode.NONE:

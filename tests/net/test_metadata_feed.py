@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -22,6 +23,7 @@ from tests.support.controllers import acl_names, plaintext
 from tests.support.followed import Follower, Shown, followed
 from tests.support.images import acl_record
 from tests.support.relay import Relay
+from tests.support.two_sides import limit_request
 
 pytestmark = pytest.mark.kafka
 
@@ -104,6 +106,24 @@ async def _abort(kafka: Broker, topic: str, refused: list[WrittenRecord]) -> Non
         for entry in refused:
             await producer.send_and_wait(topic, entry.value, key=entry.key, partition=0)
         await producer.abort_transaction()
+
+
+@pytest.mark.spec("S2", "S3")
+async def test_a_proxy_whose_quota_at_the_broker_is_used_up_reads_the_log_more_slowly(
+    kafka: Broker, topic_name: str
+) -> None:
+    reader = replace(plaintext(kafka), client_id=topic_name)
+    async with writing(kafka, topic_name) as log:
+        async with await Channel.open(plaintext(kafka)) as channel:
+            limit = limit_request(topic_name, 200.0, "consumer_byte_rate", kind="client-id")
+            await channel.send(limit, (0, 1))
+        for number in range(12):
+            last = await log.append(entries(f"acl-{number}"), None)
+
+        async with following(reader, topic_name) as follower:
+            image = await follower.at(last.last_offset)
+
+    assert len(acl_names(image)) == 12
 
 
 @pytest.mark.spec("E13")

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from forwarding.net.broker import Broker as BrokerRequests
 from proxy.audit.record import AuditEvent
-from proxy.net.kafka.channel import Channel
+from proxy.net.kafka.channel import Channel, ChannelError
 from proxy.net.kafka.own_topic_watch import (
     CHANGED,
     LOST,
@@ -273,6 +273,28 @@ async def test_whatever_changes_the_topic_at_the_broker_is_reported_once(
 
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("lacks", [ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS])
+async def test_a_response_without_what_was_requested_ends_no_process(lacks: ApiKey) -> None:
+    metadata = t.MetadataResponse
+    answers: dict[int, Callable[[Request], Any]] = {
+        ApiKey.METADATA: lambda _request: metadata(topics=[metadata.MetadataResponseTopic(name="trail")]),
+        ApiKey.DESCRIBE_CONFIGS: lambda _request: t.DescribeConfigsResponse(),
+    }
+    if lacks == ApiKey.METADATA:
+        answers[lacks] = lambda _request: metadata()
+    versions = {ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (0, 4)}
+    async with FakeBroker(answers, versions) as broker, asyncio.timeout(TIMEOUT_S):
+        at = endpoint_of(broker.address)
+        watch = OwnTopicWatch(at, [TRAIL], lambda _event: None, CollectorRegistry(), interval_s=0.01)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(watch.run())
+            await broker.wait_for(lacks, 2)
+            running.cancel()
+        if lacks == ApiKey.METADATA:
+            with pytest.raises(ChannelError, match="lacks what was requested"):
+                await TopicLeaders(at, TRAIL).locate()
 
 
 @pytest.mark.parametrize(

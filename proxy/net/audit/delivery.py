@@ -30,6 +30,7 @@ from proxy.net.kafka.channel import (
     ChannelTimeout,
     EndpointSettings,
     LoginRejected,
+    first_of,
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
 from proxy.net.kafka.own_topics import audit_topic
@@ -149,10 +150,10 @@ class AuditProducer:
         """Send a batch; return the throttle time in ms. NotDelivered when Kafka has not acknowledged it."""
         try:
             response = await self._produce(batch)
+            result = first_of(first_of(response.responses).partition_responses)
         except ChannelError as error:
             self._leaders.forget()
             raise _not_delivered(error) from error
-        result = response.responses[0].partition_responses[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             raise self._rejection(result)
         following = (batch.identity.sequences.get(batch.partition, 0) + batch.count) & MAX_SEQUENCE

@@ -8,7 +8,7 @@ its end. `ResponseProtocol` pairs response frames with requests by correlation i
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from ssl import SSLContext, SSLObject
@@ -39,6 +39,7 @@ must not grow while the peer is slow and callers have short timeouts."""
 _CORRELATION_ID = Struct(">i")
 
 Protocol = TypeVar("Protocol", bound=asyncio.BaseProtocol)
+Part = TypeVar("Part")
 
 _NO_TLS_THERE = "the port is one without TLS, or another server's: see security.protocol and the address"
 
@@ -200,6 +201,13 @@ class UnsupportedVersionError(ChannelError):
     """The endpoint does not support the API in any of the needed versions."""
 
     reason = reachability.VERSION
+
+
+def first_of(parts: Sequence[Part]) -> Part:
+    """Return the first part of a response. ChannelError without any: it lacks what was requested."""
+    if not parts:
+        raise ChannelError("the response lacks what was requested")
+    return parts[0]
 
 
 _BY_IMPORTANCE = (LoginRejected, UnsupportedVersionError, ChannelTimeout, ChannelError)

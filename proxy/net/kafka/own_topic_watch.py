@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from proxy.admin.configs import SET, TOPIC
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
-from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, first_of
 from proxy.net.kafka.own_topics import (
     MIN_INSYNC_REPLICAS,
     REQUIRED,
@@ -119,9 +119,9 @@ class OwnTopicWatch(Collector):
                 ),
                 METADATA_VERSIONS,
             )
-            found = {topic.name: topic for topic in response.topics}
             for each in self._watched:
-                self._report(each, tuple(await self._faults(channel, each, found[each.topic.name])))
+                found = first_of([topic for topic in response.topics if topic.name == each.topic.name])
+                self._report(each, tuple(await self._faults(channel, each, found)))
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(
@@ -218,7 +218,7 @@ async def _describe(channel: Channel, name: str) -> tuple[int, dict[str, Setting
     request = types.DescribeConfigsRequest
     wanted = request.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=None)
     response = await channel.send(request(resources=[wanted]), DESCRIBE_CONFIGS_VERSIONS)
-    result = response.results[0]
+    result = first_of(response.results)
     return result.error_code, {
         config.name: Setting(config.value, is_of_topic=config.config_source == OF_TOPIC)
         for config in result.configs
@@ -234,7 +234,7 @@ async def _set(channel: Channel, name: str, settings: Mapping[str, str]) -> int:
     ]
     wanted = request.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
     response = await channel.send(request(resources=[wanted]), ALTER_CONFIGS_VERSIONS)
-    return response.responses[0].error_code
+    return first_of(response.responses).error_code
 
 
 def _advice(error_code: int, operation: str, name: str) -> str:

@@ -5,7 +5,7 @@ call `forget` after an error that another leader may explain, and `locate` befor
 """
 
 from proxy.net.kafka.active_controller import active_controller
-from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, first_of
 from proxy.net.kafka.own_topics import OwnTopic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -48,10 +48,10 @@ class TopicLeaders:
             return
         channel = await self.bootstrap()
         response = await self._metadata(channel)
-        if response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if first_of(response.topics).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             await self._create(channel)
             response = await self._metadata(channel)
-        topic = response.topics[0]
+        topic = first_of(response.topics)
         if topic.error_code != ErrorCode.NONE:
             raise TopicError("Metadata", topic.error_code, f"topic {self.topic}")
         brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in response.brokers}
@@ -93,7 +93,7 @@ class TopicLeaders:
         channel = await self._channel(await active_controller(channel))
         message = self._new.creation(-1, self._new.settings)
         message.timeout_ms = self._broker.request_timeout_ms
-        topic = (await channel.send(message, CREATE_TOPICS_VERSIONS)).topics[0]
+        topic = first_of((await channel.send(message, CREATE_TOPICS_VERSIONS)).topics)
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise TopicError("CreateTopics", topic.error_code, topic.error_message)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.kafka.channel import ChannelError, EndpointSettings, first_of
 from proxy.net.kafka.own_topics import live_topic
 from proxy.net.kafka.topic_leaders import PRODUCE_VERSIONS, TopicError, TopicLeaders
 from proxy.net.metadata.topic_feed import PartitionError, at_leader
@@ -105,6 +105,6 @@ class LiveTopic:
             topic_data=[request.TopicProduceData(name=self.topic, partition_data=data)],
         )
         response = await channel.send(message, PRODUCE_VERSIONS)
-        for result in response.responses[0].partition_responses:
+        for result in first_of(response.responses).partition_responses:
             if result.error_code != ErrorCode.NONE:
                 raise TopicError("Produce", result.error_code, result.error_message)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings, first_of
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -127,7 +127,7 @@ class ControllerNode:
             timeout_ms=max_wait_ms + self._channel.endpoint.request_timeout_ms,
         )
         _check(response.error_code, "Fetch")
-        partition = response.responses[0].partitions[0]
+        partition = first_of(first_of(response.responses).partitions)
         _check(partition.error_code, "Fetch", partition.current_leader, response.node_endpoints)
         snapshot = partition.snapshot_id
         return FetchedRecords(
@@ -154,7 +154,7 @@ class ControllerNode:
             FETCH_SNAPSHOT_VERSIONS,
         )
         _check(response.error_code, "FetchSnapshot")
-        fetched = response.topics[0].partitions[0]
+        fetched = first_of(first_of(response.topics).partitions)
         _check(fetched.error_code, "FetchSnapshot", fetched.current_leader, response.node_endpoints)
         if not fetched.unaligned_records:
             raise QuorumError(f"FetchSnapshot: nothing at position {position} of {fetched.size}")

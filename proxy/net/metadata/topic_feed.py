@@ -16,7 +16,7 @@ import structlog
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import Proof, Values
-from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, first_of
 from proxy.net.metadata.feed import MetadataFeed
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
 from proxy.net.runtime.garbage_collector import apply_image
@@ -73,7 +73,7 @@ class Partition:
         wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
         request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
         response = await self._channel.request(ApiKey.METADATA, version, request)
-        topic = response.topics[0]
+        topic = first_of(response.topics)
         if topic.error_code != ErrorCode.NONE:
             raise PartitionError(f"topic {self._topic}: {ErrorCode.name_of(topic.error_code)}")
         if self._is_only and len(topic.partitions) != 1:
@@ -110,7 +110,10 @@ class Partition:
             FETCH_VERSIONS,
         )
         _check(response.error_code, "Fetch")
-        fetched = response.responses[0].partitions[0]
+        if not response.responses:
+            # The proxy's own quota is used up: the broker responds so, and reads on later (KIP-219).
+            return b""
+        fetched = first_of(response.responses[0].partitions)
         _check(fetched.error_code, "Fetch")
         return bytes(fetched.records or b"")
 
@@ -125,7 +128,7 @@ class Partition:
             ),
             LIST_OFFSETS_VERSIONS,
         )
-        listed = response.topics[0].partitions[0]
+        listed = first_of(first_of(response.topics).partitions)
         _check(listed.error_code, "ListOffsets")
         return int(listed.offset)
 
