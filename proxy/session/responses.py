@@ -34,6 +34,7 @@ from proxy.session.in_flight import (
     Pipeline,
     Produced,
     ProducedToSeveral,
+    Ready,
     Rewritten,
     Timed,
 )
@@ -432,7 +433,7 @@ def _passes(data: memoryview, position: int, stop: int, entry: InFlight) -> bool
 
 def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:
     """Return why this cannot be the head of the response that is due; None: it can."""
-    if entry is None or entry.correlation_id != correlation_id:
+    if entry is None or isinstance(entry, Ready) or entry.correlation_id != correlation_id:
         return f"unexpected correlation id {correlation_id}"
     least = 4
     if isinstance(entry, Fetched):

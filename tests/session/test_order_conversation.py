@@ -53,6 +53,16 @@ def test_our_own_answers_wait_for_those_of_the_broker_before_them() -> None:
     assert [correlation_id for correlation_id, _ in heard] == [first, second, third, fourth]
 
 
+@pytest.mark.spec("E3", "R5")
+def test_a_broker_cannot_respond_in_place_of_the_controller() -> None:
+    talk = Conversation(*ADMIN)
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
+
+    talk.answers(CREATE_TOPICS, TOPICS_V, created("new"))
+
+    assert (talk.close_reason, talk.heard_bytes()) == ("upstream_protocol", b"")
+
+
 @pytest.mark.spec("E3", "E13")
 def test_while_the_controller_has_a_request_no_other_is_taken() -> None:
     talk = Conversation(*ADMIN)
