@@ -122,7 +122,7 @@ class Policies:
         dry_run = dry_run_results.get(topic.name)
         if dry_run is not None and dry_run.error_code != ErrorCode.NONE:
             # The broker rejects it whatever the policy says.
-            return ErrorCode(dry_run.error_code), dry_run.error_message or ""
+            return ErrorCode.of(dry_run.error_code), dry_run.error_message or ""
         creation = _creation(topic, dry_run, str(authorization.context.principal), dry)
         return _validate(
             CREATE_KEY, lambda policy: policy.validate_creation(creation), self.create, authorization

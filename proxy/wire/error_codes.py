@@ -154,6 +154,11 @@ class ErrorCode(IntEnum):
         return self in _RETRIABLE
 
     @staticmethod
+    def of(number: int) -> "ErrorCode":
+        """Return the code of a response; UNKNOWN_SERVER_ERROR for one of a later release, as Kafka does."""
+        return ErrorCode(number) if number in _NUMBERS else ErrorCode.UNKNOWN_SERVER_ERROR
+
+    @staticmethod
     def name_of(number: int) -> str:
         """Return `TOPIC_AUTHORIZATION_FAILED`, or `Unknown(999)`."""
         return ErrorCode(number).name if number in _NUMBERS else f"Unknown({number})"

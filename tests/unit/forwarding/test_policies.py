@@ -126,12 +126,18 @@ def test_a_size_that_is_the_brokers_to_choose_is_asked_for_in_a_dry_run() -> Non
     assert asked is not None
     fine = result(name="orders", num_partitions=5, replication_factor=3)
     exists = result(name="orders", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="there")
-    verdicts = [decided(policies, ApiKey.CREATE_TOPICS, request, {"orders": one}) for one in (fine, exists)]
+    later = result(name="orders", error_code=9_999, error_message="of a later release")
+    results = fine, exists, later
+    verdicts = [decided(policies, ApiKey.CREATE_TOPICS, request, {"orders": one}) for one in results]
 
     assert [(topic.name, topic.num_partitions, topic.configs) for topic in asked.topics] == [
         ("orders", -1, [])
     ]
-    assert [told(verdict) for verdict in verdicts] == [None, (ErrorCode.TOPIC_ALREADY_EXISTS, "there")]
+    assert [told(verdict) for verdict in verdicts] == [
+        None,
+        (ErrorCode.TOPIC_ALREADY_EXISTS, "there"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "of a later release"),
+    ]
     assert [(each.num_partitions, each.replication_factor) for each in policy.asked] == [(5, 3)]
     assert policies.dry_run_request(creation()) is None
     assert Policies().dry_run_request(request) is None
