@@ -58,6 +58,8 @@ _INT32 = Struct(">i").unpack_from
 _ERROR_CODE = Struct(">h").unpack_from
 _MIN_BYTES = 8
 _NOTHING = memoryview(b"")
+MAX_HELD_BYTES = 100 << 20
+"""Of a response that is held until it is whole: as much as the proxy's own connections accept."""
 _FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
 
 
@@ -325,10 +327,7 @@ class Responses:
                     self._streaming_bytes, self._needed_bytes = stop - end, _MIN_BYTES
                     return run.end(end)
             elif not _passes(data, position, stop, entry):
-                if self._may_rewrite(stop - position, end - position):
-                    self._data, self._needed_bytes = data[stop:], _MIN_BYTES
-                    return [*run.end(position), Rewrite(entry, data[position:stop])]
-                break
+                return run.end(position) + self._hold(entry, data, position, stop)
             position, self._needed_bytes = stop, _MIN_BYTES
             ready = self.finished(entry, now_ms, now_ms)
             if ready:
@@ -337,21 +336,28 @@ class Responses:
         self._input += data[position:]
         return run.end(position)
 
-    def _may_rewrite(self, size_bytes: int, received_bytes: int) -> bool:
-        """Whether a response is whole and may be rewritten now.
+    def _hold(self, entry: InFlight, data: memoryview, position: int, stop: int) -> Plan:
+        """Have a response rewritten that is whole, if it may be now; else store it.
 
         Room for all of it is taken when its head arrives, so that one that was begun can be completed.
         """
-        self._needed_bytes = size_bytes
+        size_bytes = self._needed_bytes = stop - position
         if size_bytes > FREE_BYTES and not self._reserved_bytes:
+            if size_bytes > MAX_HELD_BYTES:
+                fault = f"a response of {size_bytes} bytes, the most that is held is {MAX_HELD_BYTES}"
+                return [CutOff(Close("upstream_protocol", fault))]
             if not self._has_room(size_bytes):
                 self.is_starved = True
-                return False
+                self._input += data[position:]
+                return []
             self._reserved_bytes = size_bytes
-        if size_bytes > received_bytes:
-            return False
-        self.turn_due = not self._pace.may_begin
-        return not self.turn_due
+        if stop <= len(data):
+            self.turn_due = not self._pace.may_begin
+            if not self.turn_due:
+                self._data, self._needed_bytes = data[stop:], _MIN_BYTES
+                return [Rewrite(entry, data[position:stop])]
+        self._input += data[position:]
+        return []
 
     def _slice_is_over(self, count: int) -> bool:
         """Whether the rest waits for a turn, once `count` responses were handled."""

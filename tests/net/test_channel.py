@@ -60,6 +60,16 @@ async def test_a_channel_logs_in_to_a_real_broker_and_speaks_its_versions(
     assert channel.closed
 
 
+@pytest.mark.spec("O6", "O8")
+async def test_versions_of_more_apis_than_any_broker_has_are_not_decoded() -> None:
+    version = types.ApiVersionsResponse.ApiVersion(api_key=3, max_version=12)
+    answer = types.ApiVersionsResponse(api_keys=[version] * 10_000)
+
+    async with FakeBroker({ApiKey.API_VERSIONS: lambda _request: answer}) as broker:
+        with pytest.raises(ChannelError, match="an ApiVersions response of 70"):
+            await Channel.open(endpoint_of(broker.address))
+
+
 @pytest.mark.kafka
 @pytest.mark.spec("O8")
 async def test_the_password_of_the_first_login_is_hashed_in_a_thread_and_never_again(

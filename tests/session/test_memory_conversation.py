@@ -1,6 +1,7 @@
 """Requests that are not all there share one bound: who has no room waits, and loses nothing by it (O6)."""
 
 from functools import partial
+from struct import pack
 
 import pytest
 
@@ -9,6 +10,7 @@ from proxy.session.authentication import Authentication
 from proxy.session.gate import Gate
 from proxy.session.in_flight import ENTRY_BYTES
 from proxy.session.memory import FREE_BYTES, Account, RequestMemory, SessionMemory
+from proxy.session.responses import MAX_HELD_BYTES
 from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -213,6 +215,18 @@ def test_a_response_of_the_broker_without_room_is_not_received_until_others_of_i
 
     assert [len(talk.heard(METADATA, VERSION).topics) for talk in talks] == [1_000, 1_000, 0]
     assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
+
+
+def test_a_response_that_is_too_large_to_be_held_ends_the_connection_before_it_comes() -> None:
+    gate = a_gate()
+    talk = Conversation(gate=gate)
+    talk.sends(large_request(talk))
+
+    talk.broker_sends(pack(">ii", MAX_HELD_BYTES, talk.correlation_id))
+
+    assert (talk.close_reason, talk.heard_bytes()) == ("upstream_protocol", b"")
+    talk.session.closed()
+    assert gate.memory.used_bytes == 0
 
 
 @pytest.mark.spec("O8")

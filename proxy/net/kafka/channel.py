@@ -44,6 +44,8 @@ Part = TypeVar("Part")
 _NO_TLS_THERE = "the port is one without TLS, or another server's: see security.protocol and the address"
 
 API_VERSIONS_VERSION = 3
+MAX_API_VERSIONS_BYTES = 64 * 1024
+"""Of the response, which is decoded without slices, before a login; a broker's has about 1 kB."""
 OWN_SOFTWARE = "penstock", "0.1"
 SASL_AUTHENTICATE_VERSION = 2
 MIN_REAUTHENTICATION_INTERVAL_S = 1.05
@@ -527,6 +529,8 @@ class Channel:
 def _offered(version: int, body: bytes) -> tuple[int, Mapping[int, tuple[int, int]], Mapping[int, bytes]]:
     """Return an ApiVersions response's error code, versions by API key, and tagged fields that Kafka does not
     have. Remembered: a broker responds with the same bytes on each connection. WireError if malformed."""
+    if len(body) > MAX_API_VERSIONS_BYTES:
+        raise WireError(f"an ApiVersions response of {len(body)} bytes")
     response, _ = codecs.of(types.ApiVersionsResponse, version).decode(body)
     versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     return response.error_code, versions, response.unknown_tags or {}
