@@ -425,7 +425,6 @@ class Forwarder:
 def _reason(error_code: int | None) -> str:
     if error_code is CONNECTION_LOST:
         return "connection lost"
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
+    if error_code == envelope.AUTHORIZER_NOT_READY:
         return "AUTHORIZER_NOT_READY"
+    return ErrorCode.name_of(error_code)

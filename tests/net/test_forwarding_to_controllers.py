@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
@@ -281,6 +282,16 @@ async def test_a_fault_of_forwarding_itself_is_not_shown_as_it_is(
 
     assert error_of(reply) == (seen, close, None)
     assert len(controller.received(ApiKey.ENVELOPE)) == 1
+
+
+@pytest.mark.spec("E6", "O2")
+async def test_an_error_of_a_later_release_is_named_by_its_number() -> None:
+    with capture_logs() as lines:
+        async with FakeBroker(in_turn(refused(4_242))) as controller:
+            reply = await sent(controller)
+
+    assert error_of(reply) == (ErrorCode.UNKNOWN_SERVER_ERROR, False, None)
+    assert [line["error"] for line in lines if line["log_level"] == "error"] == ["Unknown(4242)"]
 
 
 @pytest.mark.spec("E6")
