@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import MetadataLog, WrittenRecord
@@ -14,12 +16,16 @@ from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.net.kafka.topic_leaders import PRODUCE_VERSIONS, TopicError
 from proxy.net.metadata.feed import FeedTimeout
+from proxy.net.metadata.live_topic import LiveTopic
 from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.runtime.reachability import Reachability
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import acl_names, plaintext
+from tests.support.fake_quorum import CRC_AT, CRC_END
 from tests.support.followed import Follower, Shown, followed
 from tests.support.images import acl_record
 from tests.support.relay import Relay
@@ -124,6 +130,47 @@ async def test_a_proxy_whose_quota_at_the_broker_is_used_up_reads_the_log_more_s
             image = await follower.at(last.last_offset)
 
     assert len(acl_names(image)) == 12
+
+
+def with_an_unreadable_header() -> bytes:
+    """A batch of one record, with a header whose name is not UTF-8: brokers accept it."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1_000)
+    builder.append(0, 1_000, None, b"value", [("~", b"")])
+    raw = bytearray(builder.build().replace(b"~", b"\xff"))
+    raw[CRC_AT:CRC_END] = calc_crc32c(bytes(raw[CRC_END:])).to_bytes(4, "big")
+    return bytes(raw)
+
+
+@pytest.mark.spec("Q13", "S13")
+async def test_a_record_that_cannot_be_read_ends_no_reader_of_a_shared_topic(
+    kafka: Broker, topic_name: str
+) -> None:
+    topic, received, begun = LiveTopic(plaintext(kafka), topic_name, 1), asyncio.Event(), asyncio.Event()
+    reachability = Reachability("read", "not read")
+    request = types.ProduceRequest
+    data = request.PartitionProduceData(index=0, records=with_an_unreadable_header())
+    message = request(
+        acks=-1,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[request.TopicProduceData(name=topic_name, partition_data=[data])],
+    )
+    async with asyncio.timeout(TIMEOUT_MS / 1000), asyncio.TaskGroup() as tasks:
+        partitions: list[int] = []
+        while not partitions:
+            with suppress(TopicError):  # The broker knows it a moment after it was created.
+                partitions = await topic.locate()
+        reading = tasks.create_task(topic.follow(0, lambda _: received.set(), reachability, begun.set))
+        await begun.wait()
+        begun.clear()
+        async with await Channel.open(plaintext(kafka)) as channel:
+            response = await channel.send(message, PRODUCE_VERSIONS)
+        assert response.responses[0].partition_responses[0].error_code == 0
+
+        await begun.wait()
+        await topic.send({0: [b"a later record"]})
+        await received.wait()
+        reading.cancel()
+    await topic.close()
 
 
 @pytest.mark.spec("E13")

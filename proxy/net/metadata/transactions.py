@@ -306,7 +306,8 @@ def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]
 def _records(batch: LogBatch) -> Iterator[LogRecord]:
     try:
         yield from batch
-    except CorruptRecordException as error:
+    except Exception as error:
+        # A broker accepts what aiokafka has many errors for, such as the name of a header that is not UTF-8.
         raise BrokenBatch(f"the batch at offset {batch.base_offset}: {text_of(error)}") from error
 
 
