@@ -135,10 +135,34 @@ async def test_a_proxy_whose_quota_at_the_broker_is_used_up_reads_the_log_more_s
 def with_an_unreadable_header() -> bytes:
     """A batch of one record, with a header whose name is not UTF-8: brokers accept it."""
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1_000)
-    builder.append(0, 1_000, None, b"value", [("~", b"")])
+    builder.append(0, 1_000, b"key", b"value", [("~", b"")])
     raw = bytearray(builder.build().replace(b"~", b"\xff"))
     raw[CRC_AT:CRC_END] = calc_crc32c(bytes(raw[CRC_END:])).to_bytes(4, "big")
     return bytes(raw)
+
+
+async def write_what_cannot_be_read(kafka: Broker, topic: str) -> None:
+    request = types.ProduceRequest
+    data = request.PartitionProduceData(index=0, records=with_an_unreadable_header())
+    of_topic = request.TopicProduceData(name=topic, partition_data=[data])
+    async with await Channel.open(plaintext(kafka)) as channel:
+        message = request(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[of_topic])
+        response = await channel.send(message, PRODUCE_VERSIONS)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.spec("S2", "S13")
+async def test_a_record_that_cannot_be_read_stops_the_log_as_one_that_cannot_be_applied(
+    kafka: Broker, topic_name: str
+) -> None:
+    async with writing(kafka, topic_name) as log:
+        await log.append(entries("a"), None)
+    await write_what_cannot_be_read(kafka, topic_name)
+
+    feed = TopicFeed(plaintext(kafka), topic_name, Loader(lambda _image, _changed: None))
+    with pytest.raises(MetadataError, match="can't decode byte 0xff"):
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            await feed.run()
 
 
 @pytest.mark.spec("Q13", "S13")
@@ -147,13 +171,6 @@ async def test_a_record_that_cannot_be_read_ends_no_reader_of_a_shared_topic(
 ) -> None:
     topic, received, begun = LiveTopic(plaintext(kafka), topic_name, 1), asyncio.Event(), asyncio.Event()
     reachability = Reachability("read", "not read")
-    request = types.ProduceRequest
-    data = request.PartitionProduceData(index=0, records=with_an_unreadable_header())
-    message = request(
-        acks=-1,
-        timeout_ms=TIMEOUT_MS,
-        topic_data=[request.TopicProduceData(name=topic_name, partition_data=[data])],
-    )
     async with asyncio.timeout(TIMEOUT_MS / 1000), asyncio.TaskGroup() as tasks:
         partitions: list[int] = []
         while not partitions:
@@ -162,9 +179,7 @@ async def test_a_record_that_cannot_be_read_ends_no_reader_of_a_shared_topic(
         reading = tasks.create_task(topic.follow(0, lambda _: received.set(), reachability, begun.set))
         await begun.wait()
         begun.clear()
-        async with await Channel.open(plaintext(kafka)) as channel:
-            response = await channel.send(message, PRODUCE_VERSIONS)
-        assert response.responses[0].partition_responses[0].error_code == 0
+        await write_what_cannot_be_read(kafka, topic_name)
 
         await begun.wait()
         await topic.send({0: [b"a later record"]})

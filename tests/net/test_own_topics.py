@@ -284,7 +284,11 @@ async def test_a_response_without_what_was_requested_ends_no_process(lacks: ApiK
     }
     if lacks == ApiKey.METADATA:
         answers[lacks] = lambda _request: metadata()
-    versions = {ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (0, 4)}
+    versions: dict[int, tuple[int, int]] = {
+        ApiKey.API_VERSIONS: (0, 4),
+        ApiKey.METADATA: (0, 12),
+        ApiKey.DESCRIBE_CONFIGS: (0, 4),
+    }
     async with FakeBroker(answers, versions) as broker, asyncio.timeout(TIMEOUT_S):
         at = endpoint_of(broker.address)
         watch = OwnTopicWatch(at, [TRAIL], lambda _event: None, CollectorRegistry(), interval_s=0.01)

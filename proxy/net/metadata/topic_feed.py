@@ -18,7 +18,7 @@ from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import Proof, Values
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, first_of
 from proxy.net.metadata.feed import MetadataFeed
-from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
+from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader, UnreadableRecords
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -198,6 +198,8 @@ class TopicFeed(MetadataFeed):
                         await self._read(partition, read)
                         for step in read.steps:
                             await self._apply(step.last_offset, step.values, step.record_offsets, step.proofs)
+            except UnreadableRecords as error:
+                raise MetadataError(str(error)) from error
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 self.reachability.failed(error, topic=self._topic)
                 await self.reachability.pause()

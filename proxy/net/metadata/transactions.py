@@ -63,6 +63,10 @@ class BrokenBatch(Exception):
     """A record batch does not match its checksum or its header."""
 
 
+class UnreadableRecords(BrokenBatch):
+    """A record of a batch whose checksum is right cannot be read, and never will be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """A step of the log: these values became visible at this offset. Without values only the offset moves."""
@@ -308,7 +312,7 @@ def _records(batch: LogBatch) -> Iterator[LogRecord]:
         yield from batch
     except Exception as error:
         # A broker accepts what aiokafka has many errors for, such as the name of a header that is not UTF-8.
-        raise BrokenBatch(f"the batch at offset {batch.base_offset}: {text_of(error)}") from error
+        raise UnreadableRecords(f"the batch at offset {batch.base_offset}: {text_of(error)}") from error
 
 
 def _value(record: LogRecord) -> bytes:
