@@ -253,6 +253,47 @@ async def test_a_topic_made_anew_is_read_again_while_the_old_image_serves(
     assert [acl_names(image) for image in follower.images[shown:]] == [list("xyz")]
 
 
+@pytest.mark.spec("S3", "S5", "S13")
+async def test_a_log_whose_beginning_was_deleted_is_not_read_as_if_it_were_whole(
+    kafka: Broker, topic_name: str
+) -> None:
+    """What is left of it may be an ALLOW without the DENY before it. Compaction never moves the beginning."""
+    async with writing(kafka, topic_name) as log, Relay(kafka.plaintext) as relay:
+        for name in "ab":
+            await log.append(entries(name), None)
+        async with following(relay.endpoint, topic_name) as follower:
+            await follower.at(3)
+            await _delete_records(kafka, topic_name, 2)
+            # A process that has read it from its beginning goes on, also on another connection.
+            relay.refuse()
+            relay.accept()
+            last = await log.append(entries("c"), None)
+            assert acl_names(await follower.at(last.last_offset)) == list("abc")
+        images: list[MetadataImage] = []
+        feed = TopicFeed(plaintext(kafka), topic_name, Loader(lambda image, _changed: images.append(image)))
+        with pytest.raises(MetadataError, match="begins at offset 2: the records before it were deleted"):
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await feed.run()
+    assert images == []
+
+
+async def _delete_records(kafka: Broker, topic: str, before: int) -> None:
+    """As an administrator of the brokers, who has to allow it first, and undoes that at once."""
+    config, deleted = types.IncrementalAlterConfigsRequest, types.DeleteRecordsRequest
+    part = deleted.DeleteRecordsPartition(partition_index=0, offset=before)
+    async with await Channel.open(plaintext(kafka)) as channel:
+        for policy in ("compact,delete", "compact"):
+            named = config.AlterableConfig(name="cleanup.policy", config_operation=0, value=policy)
+            resource = config.AlterConfigsResource(resource_type=2, resource_name=topic, configs=[named])
+            answer = await channel.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config(resources=[resource]))
+            assert [each.error_code for each in answer.responses] == [0]
+            if policy != "compact":
+                of_topic = deleted.DeleteRecordsTopic(name=topic, partitions=[part])
+                request = deleted(topics=[of_topic], timeout_ms=5_000)
+                answer = await channel.request(ApiKey.DELETE_RECORDS, 2, request)
+                assert answer.topics[0].partitions[0].error_code == 0
+
+
 async def _delete(kafka: Broker, topic: str) -> None:
     state = types.DeleteTopicsRequest.DeleteTopicState
     async with await Channel.open(plaintext(kafka)) as channel:

@@ -258,6 +258,13 @@ class TopicFeed(MetadataFeed):
                 last_stable_offset=end,
                 recreated=recreated,
             )
+        verifier = self.loader.verifier
+        if start > 0 and not (verifier is not None and verifier.rejects):
+            # Compaction leaves the beginning where it is. Of a signed log, the digest says what is missing.
+            raise MetadataError(
+                f"topic {self._topic} begins at offset {start}: the records before it were deleted, and what"
+                " they restricted is not known"
+            )
         self._reader, self._unapplied = TransactionReader(start), _Steps()
         self.loader.reload_until(end)
 
