@@ -88,7 +88,7 @@ def import_slices(
 
 def _require_agreement(rows: DataFrame) -> None:
     """Raise AuditError unless all directories have the same record at each offset."""
-    content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE)
+    content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE, S.RECEIVED, S.HIDDEN)
     by_offset = rows.groupBy(S.LOG_OFFSET).agg(
         F.count_distinct(content).alias("contents"),
         F.sort_array(F.collect_set(F.concat_ws(": ", PATH, S.RECORD))).alias("places"),
@@ -108,6 +108,7 @@ def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
         F.unix_millis(S.LOG_TIMESTAMP).alias("known_ms"),
         F.col(S.RECORD).alias("known_record"),
         F.col(S.BODY).alias("known_body"),
+        F.coalesce(S.RECEIVED, S.HIDDEN).alias("known_bytes"),
     )
     # Earlier releases stored only the name of a set of voters.
     without_body = (F.col(S.RECORD) == log_directory.VOTERS) & (F.col("known_body") == "{}")
@@ -115,6 +116,8 @@ def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
         (F.col(TIME_MS) == F.col("known_ms"))
         & F.col(S.RECORD).eqNullSafe(F.col("known_record"))
         & (F.col(S.BODY).eqNullSafe(F.col("known_body")) | without_body)
+        # Bodies have no secrets. Earlier releases did not store what stands for these.
+        & F.coalesce(F.coalesce(S.RECEIVED, S.HIDDEN) == F.col("known_bytes"), F.lit(True))
     )
     different = rows.join(known, S.LOG_OFFSET).where(~same).orderBy(S.LOG_OFFSET).first()
     if different is not None:

@@ -290,8 +290,8 @@ async def _delete_records(kafka: Broker, topic: str, before: int) -> None:
             if policy != "compact":
                 of_topic = deleted.DeleteRecordsTopic(name=topic, partitions=[part])
                 request = deleted(topics=[of_topic], timeout_ms=5_000)
-                answer = await channel.request(ApiKey.DELETE_RECORDS, 2, request)
-                assert answer.topics[0].partitions[0].error_code == 0
+                gone = await channel.request(ApiKey.DELETE_RECORDS, 2, request)
+                assert gone.topics[0].partitions[0].error_code == 0
 
 
 async def _delete(kafka: Broker, topic: str) -> None:

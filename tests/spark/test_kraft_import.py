@@ -14,7 +14,7 @@ from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from tests.spark.audit_trail import acl_id, an_acl
-from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op
+from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op, user_scram_credential
 from tests.spark.kraft_files import Node
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4", "D5")]
@@ -94,6 +94,23 @@ def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
         take_in(spark, tables, stranger)
     with pytest.raises(AuditError, match="disagree on the record at metadata offset 1"):
         take_in(spark, Tables(f"{tables.root}-new"), archived, stranger)
+
+
+@pytest.mark.spec("D13", "D15")
+def test_a_secret_that_differs_between_nodes_or_was_edited_since_is_refused(
+    spark: SparkSession, tables: Tables, tmp_path: Path
+) -> None:
+    """No column has it in clear. Which of the nodes has the true one, nobody knows."""
+    true, edited = Node(tmp_path / "true"), Node(tmp_path / "edited")
+    for node, key in ((true, b"stored"), (edited, b"STORED")):
+        node.append(user_scram_credential("alice", b"salt", key, b"server", 4096))
+        node.append(no_op())
+
+    with pytest.raises(AuditError, match=r"disagree on the record at metadata offset 1: .*UserScram"):
+        take_in(spark, tables, true, edited)
+    assert take_in(spark, tables, true).startswith("metadata log: 3 records")
+    with pytest.raises(AuditError, match=r"metadata offset 1 of .*edited.* of another time or content"):
+        take_in(spark, tables, edited)
 
 
 @pytest.mark.long
