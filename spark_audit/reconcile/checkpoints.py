@@ -102,7 +102,7 @@ def checkpoints(
     `few` has all records but traffic, `ends` is `boots` of the sequence `index` and `until_ms` its
     `complete_until_ms`. With `days`, the records that checkpoints of other days have signed are not read.
     `processes` is `chain.algorithms`, `followed` is `chain.successions`.
-    `logged` is `kraft_states.logged_states`, `expired` is table `expired`.
+    `logged` is `kraft_states.logged_states` or `unsigned.signed_log`, `expired` is table `expired`.
     """
     states = different_states(few, logged, keys)
     if keys is None:

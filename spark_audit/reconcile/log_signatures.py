@@ -73,7 +73,7 @@ class _Replay:
         self._topic = topic
         self._keys = keys
         self._verifier = LogVerifier(topic, keys)
-        self._result = VerifiedSignatures(len(keys))
+        self._result = VerifiedSignatures(len(keys), topic)
         self._is_known = True
         """Whether digests can be compared: the table has every record as it was received."""
         self._was_whole = False
@@ -89,6 +89,8 @@ class _Replay:
         """Of the first record of the group, verified."""
         self._headers: set[bytes] = set()
         """Of all its records."""
+        self._group_end = 0
+        """The offset after the last record of the group before."""
 
     def read(self, row: Row) -> None:
         self._result.records += 1
@@ -134,6 +136,8 @@ class _Replay:
         if before is None and group and log_end is not None and log_end <= group[-1][S.LOG_OFFSET] + 1:
             result.missing_since = None
         result.signed = self._verifier.number
+        if log_end is not None and not self._unsigned and not self._new:
+            self._had_state_until(log_end)
         if result.signed:
             self._unsigned += self._new
             self._reject_unsigned()
@@ -151,6 +155,10 @@ class _Replay:
         new = [pair for pair in self._new if pair[0][S.LOG_OFFSET] < offsets[-1]]
         self._new = self._new[len(new) :]
         self._unsigned += new
+        # Else compaction has removed transactions, or it is not known what the records between them did.
+        if self._signature and self._signature.number == self._verifier.number + 1 and not self._unsigned:
+            self._had_state_until(offsets[0])
+        self._group_end = offsets[-1] + 1
         signed = both = applied(self._image, group)
         if self._unsigned:
             both = applied(self._found, sorted([*group, *(row for row, _ in new)], key=_offset))
@@ -170,6 +178,11 @@ class _Replay:
         else:
             self._image, self._found = signed, both
             self._result.missing_since = self._result.missing_since or offsets[0]
+
+    def _had_state_until(self, offset: int) -> None:
+        """Note that the state which was signed last was in effect up to this offset, exclusively."""
+        if self._verifier.number and self._group_end < offset:
+            self._result.states.append((self._group_end, offset, self._verifier.last.digest))
 
     def _reached(self, state: MetadataImage, *, with_unsigned: bool) -> None:
         if with_unsigned:

@@ -29,7 +29,7 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings, own_topics
-from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, status, unsigned
+from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, signed_log, status, unsigned
 from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import PublicKeys
 from spark_audit.tables.plans import coalesce_small, held, held_if_small
@@ -131,12 +131,13 @@ def reconcile(
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
     log = without_aborted(coalesce_small(metadata_log.select(*S.LOG.names, S.HIDDEN)))
+    logged = None
     if verified is not None:
-        log = in_effect(log, verified)
+        log, logged = in_effect(log, verified), signed_log(few, verified)
     judged = held(verdicts(of_days, log, log_end, few))
     followed = held(successions(records, few, index, wanted))
     skewed, ends = held(skews(index)), held(ends_of_boots(index))
-    until_ms, logged = complete_until_ms(index), None
+    until_ms = complete_until_ms(index)
     is_kraft = not of_kafka(log).isEmpty()
     if is_kraft and public_keys is not None:
         # Imported here: without keys, the driver needs no other package of Penstock's.

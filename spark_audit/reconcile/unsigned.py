@@ -5,16 +5,18 @@ applied the log up to its offset, because who writes it chooses its timestamp; a
 timestamp, on which it came, because who has the key of a process chooses what that one had applied.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import accumulate
+from operator import itemgetter
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.checkpoints import signed_states
 from spark_audit.reconcile.finding import findings, register
 from spark_audit.tables.delta import frame_of
 from spark_audit.trail.metadata_log import of_topic, without_effect
@@ -58,6 +60,7 @@ class VerifiedSignatures:
     """What the signatures of a log say."""
 
     keys: int
+    topic: str = ""
     records: int = 0
     last: int = -1
     """The offset of the last one."""
@@ -68,6 +71,14 @@ class VerifiedSignatures:
     not_in_effect: list[NotInEffect] = field(default_factory=list)
     missing_since: int | None = None
     """The offset from which on the state is not the signed one, up to the end of the log."""
+    states: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """The digests that controllers have signed: from an offset on, up to another one, exclusively. In order.
+    An offset has none if it is not certain what was in effect there."""
+
+    def digest_at(self, offset: int) -> bytes | None:
+        """Return the digest of what is in effect at processes that have applied the log up to this offset."""
+        at = bisect_right(self.states, offset, key=itemgetter(0)) - 1
+        return self.states[at][2] if at >= 0 and offset < self.states[at][1] else None
 
     @property
     def never_signed(self) -> bool:
@@ -98,6 +109,18 @@ def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
     marked = log.join(F.broadcast(unsigned.distinct()), S.LOG_OFFSET, "left")
     is_unsigned = F.col("unsigned").isNotNull() & F.col(S.FROM_SNAPSHOT).isNull()
     return without_effect(marked, is_unsigned).select(*log.columns)
+
+
+def signed_log(few: DataFrame, verified: VerifiedSignatures) -> DataFrame:
+    """Return the states that the log says were in effect at the offsets of checkpoints.
+
+    As `different_states` takes them. Two logs may both be signed, and one process alone have the other one.
+    """
+    signed = signed_states(few).where(F.col("topic") == verified.topic)
+    offsets = [row[0] for row in signed.select("offset").distinct().orderBy("offset").collect()]
+    said = [(offset, verified.digest_at(offset)) for offset in offsets]
+    states = [(verified.topic, at, digest.hex(), "the log", None) for at, digest in said if digest]
+    return frame_of(few.sparkSession, states, signed.schema)
 
 
 def unsigned(verified: VerifiedSignatures, audit: DataFrame, metadata_log: DataFrame) -> DataFrame:

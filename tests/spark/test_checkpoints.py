@@ -20,6 +20,7 @@ from spark_audit.reconcile.checkpoints import (
 )
 from spark_audit.reconcile.cosignatures import cosignatures
 from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.reconcile.unsigned import VerifiedSignatures
 from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import boots, complete_until_ms, sequence_index
 from tests.spark.audit_trail import NOON_MS, Clock, Process
@@ -311,6 +312,26 @@ def test_states_are_compared_with_the_log_too(spark: SparkSession) -> None:
         f"at offset 7 of {LOG} different states were in effect (the log, whole/whole-boot-1): the log was"
         " altered, or a process was given another one"
     )
+
+
+@pytest.mark.long
+@pytest.mark.spec("S14", "D15")
+def test_a_process_that_had_another_signed_log_is_found_although_no_other_one_signed_at_its_offset(
+    spark: SparkSession,
+) -> None:
+    """Two controllers have one key, and each has signed a log. The tables have one of them."""
+    audit = table(spark, seal(a_boot("whole").run()))
+
+    def found(*states: tuple[int, int, bytes]) -> list[str]:
+        verified = VerifiedSignatures(1, LOG, records=3, last=6, signed=2, states=list(states))
+        rows = judged(spark, audit, public_keys=KEYS, verified=verified)
+        return [row["explanation"] for row in rows if row["check"] == "checkpoints.different_states"]
+
+    assert found((1, 5, b"e" * 32), (7, 9, b"d" * 32)) == []
+    assert found((1, 5, b"d" * 32), (6, 9, b"e" * 32)) == [
+        f"at offset 7 of {LOG} different states were in effect (the log, whole/whole-boot-1): the log was"
+        " altered, or a process was given another one"
+    ]
 
 
 @pytest.mark.spec("D14", "D15")

@@ -172,6 +172,31 @@ def test_a_signed_record_that_is_missing_is_noticed_at_the_end(at: int) -> None:
     assert verified(topic, rows, log_end=pair[1].offset + 2).missing_since == pair[1 - at].offset
 
 
+def test_the_log_says_which_state_was_in_effect_where_that_is_certain() -> None:
+    topic = Topic.begun(ALICE)
+    had = {topic.image.offset: topic.image.digest}
+    for each in "abcdefg":
+        topic.commits(acl_record(acl(each)), acl_record(acl(each + each)))
+        had[topic.image.offset] = topic.image.digest
+    first, second, third, *_, last = had
+    result = verified(topic, log_end=topic.end)
+
+    assert {at: result.digest_at(at) for at in had} == had
+    # Within a transaction, before the first one and beyond what was read nothing is known.
+    assert [result.digest_at(at) for at in (-1, 0, first - 1, second - 1, topic.end)] == [None] * 5
+    assert verified(topic).digest_at(last) is None
+    # Nor where a transaction is missing, or a record is not signed.
+    of_third = [each for each in topic.records if not second < each.offset < third]
+    result = verified(topic, [row(each) for each in of_third], topic.end)
+    assert [at for at in had if result.digest_at(at) != had[at]] == [second, third]
+    assert result.digest_at(second) is None
+    topic.is_forged(acl_record(EVE))
+    assert verified(topic, log_end=topic.end).digest_at(last) is None
+    topic.commits(types.NoOpRecord())
+    result = verified(topic, log_end=topic.end)
+    assert (result.digest_at(last), result.digest_at(topic.end - 1)) == (None, topic.image.digest)
+
+
 def test_a_missing_transaction_is_noticed() -> None:
     topic = Topic.begun(ALICE)
     topic.commits(acl_record(EVE))
