@@ -47,8 +47,10 @@ offsets.impossible (critical): A row of a table has a place that the topic canno
     Find out who can write to the tables.
 offsets.impossible_time (medium): A record has a time that does not fit its place in the topic.
     Find out who wrote it; if it is a process of yours, check its clock.
-offsets.missing (critical): Offsets that were read are in no table.
-    Ingest into new tables, and find out who can write to these.
+offsets.missing (critical): Offsets before those that were read are in no table.
+    Run `verify --bootstrap`. If it finds `topics.removed`, find out who can write to the tables. If not, the
+    topic has lost them: compare its retention with the time between two runs of ingest, and look for
+    `settings.own_topic`.
 offsets.repeated (medium): One offset of a topic is in the tables twice.
     Find out who can write to the tables.
 offsets.two_contents (critical): One offset of a topic has two contents in the tables.
@@ -67,8 +69,9 @@ _SAID = {
     IMPOSSIBLE: "have a record although ingest has not read them: it was written into a table",
     TWO_CONTENTS: "have different records: at least one of them is forged",
     REPEATED: "have the same record more than once: the topic was read twice, or rows were copied",
-    MISSING: "were read and have no record: rows were removed, ingest has left them out, or another program"
-    " has written the topic in a transaction",
+    MISSING: "have no record, although ingest has read beyond them: the topic had lost them before"
+    " (retention, DeleteRecords, compaction), rows were removed, ingest has left them out, or another"
+    " program has written the topic in a transaction",
 }
 _SPAN, _CONTENT, _PRESENT, _ROWS, _KIND = "place_span", "content", "present", "rows", "kind"
 _FIRST, _LAST, _IS_AUDIT, _POSSIBLE = "first", "last", "is_audit", "possible"

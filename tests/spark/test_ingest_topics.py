@@ -159,6 +159,7 @@ STREAMS = delta.AUDIT_STREAM, delta.METADATA_STREAM
 
 
 @pytest.mark.long
+@pytest.mark.spec("D13", "D15")
 def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_behind(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:
@@ -172,8 +173,18 @@ def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_
         read(source)
     read(source, {"failOnDataLoss": "false"})
 
-    offsets = delta.read_table(spark, tables.audit).select("kafka_offset").collect()
-    assert sorted(row[0] for row in offsets) == [0, len(source.records) - 1]
+    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    there = audit.select("kafka_offset").collect()
+    assert sorted(row[0] for row in there) == [0, len(source.records) - 1]
+    reads = [delta.offsets_read(spark, tables, stream) for stream in STREAMS]
+    log, expired = delta.read_table(spark, tables.metadata_log), empty_frame(spark, S.EXPIRED)
+    [lost] = offsets(audit, bad, log, expired, reads[0], reads[1]).collect()
+    # It blames nobody who can write to the tables before that is known.
+    assert lost[S.CHECK] == "offsets.missing"
+    assert (
+        "the topic had lost them before (retention, DeleteRecords, compaction), rows were"
+        in lost[S.EXPLANATION]
+    )
 
 
 def test_a_topic_that_is_not_there_is_named(source: Source, read: Read) -> None:
