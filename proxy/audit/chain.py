@@ -67,6 +67,12 @@ def author_of(end: str) -> str:
     return f"{checkpoint.proxy_id}/{checkpoint.boot_id}"
 
 
+def size_of(end: str) -> int:
+    """Return how many records are before an end that `witnessed_end` has returned."""
+    checkpoint = Checkpoint.parse(end)
+    return int(end.rsplit("/", 2)[1]) + 1 if checkpoint is None else checkpoint.size
+
+
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 

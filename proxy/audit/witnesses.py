@@ -9,10 +9,14 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.audit.chain import LONGEST_END, author_of, witnessed_end
+from proxy.audit.chain import LONGEST_END, author_of, size_of, witnessed_end
+from proxy.audit.checkpoints import Checkpoint
 from proxy.audit.same_id import MOST_PROCESSES, SILENT_MS, SameId
 
 WITNESSED_PROCESSES = 2
+STALE_MS = 600_000
+"""The topic retains messages for so long. A checkpoint that was signed before was written again by somebody,
+and its process may have ended."""
 _DOMAIN = b"end of an audit trail\n"
 """No link of a chain begins like this, so neither can stand for the other."""
 _SIGNATURE_BYTES = 64
@@ -21,9 +25,13 @@ _SIGNATURE_BYTES = 64
 @dataclass(slots=True)
 class _Process:
     end: str
+    """The one that was heard last."""
+    longest: str
+    """The longest one since ends were recorded. Who writes an old one again hides no newer one, nor does a
+    forged one hide what is true: both are recorded."""
     heard_ms: int
-    recorded: str = ""
-    """The end that was recorded last."""
+    recorded: frozenset[str] = frozenset()
+    """The ends that were recorded last."""
 
 
 class Witness:
@@ -45,13 +53,16 @@ class Witness:
     def hear(self, message: bytes, now_ms: int) -> bool:
         """Take a message from the topic; return whether it is of a process that was not heard before.
 
-        A message of another form, or with another signature, does not count.
+        A message of another form, with another signature, or with an old checkpoint, does not count.
         """
         if len(message) > _SIGNATURE_BYTES + LONGEST_END:
             return False
         signature, text = message[:_SIGNATURE_BYTES], message[_SIGNATURE_BYTES:]
         end = witnessed_end(text)
         if end is None or not hmac.compare_digest(signature, self._signature(text)):
+            return False
+        checkpoint = Checkpoint.parse(end)
+        if checkpoint is not None and now_ms - checkpoint.time_ms > STALE_MS:
             return False
         key = author_of(end)
         if key == self.key:
@@ -60,8 +71,9 @@ class Witness:
         known = self._others.get(key)
         if known is not None:
             known.end, known.heard_ms = end, now_ms
+            known.longest = max(end, known.longest, key=size_of)
         elif len(self._others) < MOST_PROCESSES:
-            self._others[key] = _Process(end, now_ms)
+            self._others[key] = _Process(end, end, now_ms)
             return True
         return False
 
@@ -74,9 +86,9 @@ class Witness:
         ends = []
         for key in following:
             process = self._others[key]
-            if process.end != process.recorded:
-                process.recorded = process.end
-                ends.append(process.end)
+            said = dict.fromkeys((process.longest, process.end))
+            ends += [end for end in said if end not in process.recorded]
+            process.recorded, process.longest = frozenset(said), process.end
         return ends
 
     def same_id(self, now_ms: int) -> str | None:

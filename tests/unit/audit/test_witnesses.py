@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from proxy.audit.checkpoints import Checkpoint, Signer
 from proxy.audit.same_id import MOST_PROCESSES, SILENT_MS
-from proxy.audit.witnesses import Witness
+from proxy.audit.witnesses import STALE_MS, Witness
+from tests.support.signing import signing_key
 
 pytestmark = pytest.mark.spec("D8")
 
@@ -53,6 +55,44 @@ def test_an_end_is_recorded_once_and_again_when_the_process_has_written_more() -
     other.sequence = 41
     one.hears(other)
     assert one.witness.due(2) == [f"proxy-2/b002/41/{LINK}"]
+
+
+@pytest.mark.spec("D14", "D15")
+def test_an_old_end_that_somebody_writes_again_hides_no_newer_one() -> None:
+    one, other = Process("proxy-1/b001"), Process("proxy-2/b002", sequence=41)
+    replayed, old = other.witness.message(), other.end
+    one.hears(other)
+    assert one.witness.due(0) == [old]
+    for minute in range(1, 4):
+        other.sequence += 10
+        one.hears(other)
+        one.witness.hear(replayed, minute)
+        assert one.witness.due(minute) == [other.end]
+    # Nor does a longer one that is forged, which is recorded, and found.
+    forged = Process("proxy-2/b002", sequence=10**9)
+    one.hears(forged, other)
+    assert one.witness.due(4) == [forged.end]
+    other.sequence += 10
+    one.hears(other)
+    assert one.witness.due(5) == [other.end]
+
+
+@pytest.mark.spec("D14", "D15")
+def test_a_checkpoint_of_before_stands_for_no_process_that_runs() -> None:
+    """Somebody who has kept the messages of boots that have ended takes the places of those that run."""
+    now_ms = 1_795_435_200_000
+
+    def note(key: str, age_ms: int) -> bytes:
+        said = Checkpoint(*key.split("/"), 5, LINK, now_ms - age_ms)
+        return b"-" * 64 + Signer(key.partition("/")[0], signing_key(key)).signed(said.text()).encode()
+
+    one = Witness("proxy-1/b009", lambda: "", None)
+    for ended in ("proxy-1/b001", "proxy-2/b001", "proxy-2/b002"):
+        assert not one.hear(note(ended, STALE_MS + 1), now_ms)
+    runs = note("proxy-3/b001", STALE_MS)
+    assert one.hear(runs, now_ms)
+    assert one.due(now_ms) == [runs[64:].decode()]
+    assert one.same_id(now_ms) is None
 
 
 def test_a_process_that_was_silent_for_three_minutes_is_followed_by_the_next_one() -> None:
