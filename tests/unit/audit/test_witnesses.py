@@ -83,8 +83,9 @@ def test_a_checkpoint_of_before_stands_for_no_process_that_runs() -> None:
     now_ms = 1_795_435_200_000
 
     def note(key: str, age_ms: int) -> bytes:
-        said = Checkpoint(*key.split("/"), 5, LINK, now_ms - age_ms)
-        return b"-" * 64 + Signer(key.partition("/")[0], signing_key(key)).signed(said.text()).encode()
+        proxy_id, _, boot_id = key.partition("/")
+        said = Checkpoint(proxy_id, boot_id, 5, LINK, now_ms - age_ms)
+        return b"-" * 64 + Signer(proxy_id, signing_key(key)).signed(said.text()).encode()
 
     one = Witness("proxy-1/b009", lambda: "", None)
     for ended in ("proxy-1/b001", "proxy-2/b001", "proxy-2/b002"):
