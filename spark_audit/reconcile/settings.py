@@ -32,6 +32,7 @@ CHANGES = (
     "a setting has been changed",
     "settings had been removed",
     "it was deleted and created again",
+    "it has more than one partition",
 )
 """How the message of an `own_topic` record of such a change begins (proxy.net.kafka.own_topic_watch)."""
 UNFIT = r"^a setting has (?:been|to be) changed \((\S+ is \S+, and has to be \S+)\)$"

@@ -14,6 +14,7 @@ from proxy.audit.record import AuditEvent
 from proxy.net.kafka.channel import Channel, ChannelError
 from proxy.net.kafka.own_topic_watch import (
     CHANGED,
+    DIVIDED,
     LOST,
     NOT_READ,
     NOT_SET,
@@ -270,6 +271,26 @@ async def test_whatever_changes_the_topic_at_the_broker_is_reported_once(
     await created(kafka, topic_name, {})
     await watch.until([(RECREATED, "")])
     await has_settings(kafka, topic_name, every(topic) | LARGER_AT_THE_BROKER)
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("S5")
+async def test_a_log_that_was_given_partitions_is_a_fault_before_a_process_has_to_read_it_again(
+    kafka: Broker, topic_name: str
+) -> None:
+    topic = metadata_topic(topic_name)
+    await created(kafka, topic_name, every(topic))
+    watch = Watch(kafka, topic)
+    assert await watch.faults() == []
+    more = t.CreatePartitionsRequest.CreatePartitionsTopic(name=topic_name, count=2, assignments=None)
+    async with await Channel.open(plaintext(kafka)) as channel:
+        request = t.CreatePartitionsRequest(topics=[more], timeout_ms=9_000)
+        response = await channel.request(ApiKey.CREATE_PARTITIONS, 3, request)
+    assert response.results[0].error_code == ErrorCode.NONE
+
+    said = "2: processes that connect to it again do not follow it"
+    await watch.until([(DIVIDED, said)])
+    assert watch.told() == [f"{DIVIDED} ({said})"]
 
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

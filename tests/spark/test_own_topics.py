@@ -12,6 +12,7 @@ from tests.spark.frames import audit_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D13")]
 
+FINDINGS = (watch.CHANGED, watch.RECREATED, watch.REMOVED, watch.DIVIDED)
 # Who deletes a topic for good stops everything. A broker that starts may not know of it yet.
 NO_FINDINGS = (watch.TOO_FEW, watch.NOT_SET, watch.NOT_READ, watch.LOST)
 
@@ -21,7 +22,7 @@ def test_a_setting_that_was_changed_for_an_hour_is_found_and_a_slow_replica_is_n
 ) -> None:
     trail, detail = Trail(), "message.timestamp.type is CreateTime, and was LogAppendTime"
     for process in (trail.proxy, trail.controller):
-        for reason in (watch.CHANGED, watch.RECREATED, watch.REMOVED, *NO_FINDINGS):
+        for reason in (*FINDINGS, *NO_FINDINGS):
             text = Cause(reason, detail).text(detailed=True)
             process.write("own_topic", resource_name="__penstock_audit", message=text)
         for text in ("in order again", "given settings: cleanup.policy=delete"):
@@ -31,8 +32,7 @@ def test_a_setting_that_was_changed_for_an_hour_is_found_and_a_slow_replica_is_n
 
     by = f"as seen by {trail.controller.proxy_id}/boot-1, {trail.proxy.proxy_id}/boot-1"
     assert {(row[S.CHECK], row[S.EXPLANATION]) for row in found} == {
-        ("settings.own_topic", f"topic __penstock_audit: {reason} ({detail}), {by}")
-        for reason in (watch.CHANGED, watch.RECREATED, watch.REMOVED)
+        ("settings.own_topic", f"topic __penstock_audit: {reason} ({detail}), {by}") for reason in FINDINGS
     }
 
 

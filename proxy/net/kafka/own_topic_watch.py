@@ -40,11 +40,12 @@ ALTER_CONFIGS_VERSIONS = (0, 1)
 OF_TOPIC = 1
 """DescribeConfigsResponse.ConfigSource of a setting that the topic itself has."""
 
-CHANGED, UNFIT, LOST, RECREATED, TOO_FEW = (
+CHANGED, UNFIT, LOST, RECREATED, DIVIDED, TOO_FEW = (
     "a setting has been changed",
     "a setting has to be changed",
     "it was deleted",
     "it was deleted and created again",
+    "it has more than one partition",
     "too few replicas are in sync",
 )
 REMOVED = "settings had been removed, and were set again"
@@ -142,6 +143,9 @@ class OwnTopicWatch(Collector):
             return [Cause(NOT_READ, _advice(found.error_code, "DESCRIBE", name))]
         watched.sees(bytes(found.topic_id))
         faults = [Cause(RECREATED)] if watched.was_recreated else []
+        if watched.topic.is_log and len(found.partitions) > 1:
+            detail = f"{len(found.partitions)}: processes that connect to it again do not follow it"
+            faults.append(Cause(DIVIDED, detail))
         error_code, settings = await _describe(channel, name)
         if error_code:
             return [*faults, Cause(NOT_READ, _advice(error_code, "DESCRIBE_CONFIGS", name))]

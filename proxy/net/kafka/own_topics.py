@@ -63,6 +63,8 @@ class OwnTopic:
     limits: Mapping[str, str]
     """Settings for which the topic gets the broker's default where that is larger; -1 is no limit."""
     partitions: int = 1
+    is_log: bool = False
+    """Its only partition has the order of changes."""
 
     def settings_for(self, replicas: int) -> dict[str, str]:
         """Return the settings of the topic with so many replicas: one may be lost, two have each record."""
@@ -87,7 +89,7 @@ def audit_topic(name: str) -> OwnTopic:
 
 
 def metadata_topic(name: str) -> OwnTopic:
-    return OwnTopic(name, _METADATA, _MESSAGES)
+    return OwnTopic(name, _METADATA, _MESSAGES, is_log=True)
 
 
 def live_topic(name: str, partitions: int = 1) -> OwnTopic:
