@@ -15,7 +15,7 @@ from proxy.config import ProxyConfig
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
-from proxy.net.runtime.clock import monotonic_ms, set_within
+from proxy.net.runtime.clock import monotonic_ms, now_ms, set_within
 from proxy.net.runtime.reachability import Reachability
 
 INTERVAL_S = 60.0
@@ -62,7 +62,7 @@ class Witnessing:
             await self._topic.close()
 
     def _hear(self, message: bytes) -> None:
-        if self._witness.hear(message, monotonic_ms()):
+        if self._witness.hear(message, monotonic_ms(), now_ms()):
             self._newcomer.set()
 
     async def _sent(self) -> bool:

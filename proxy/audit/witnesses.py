@@ -50,10 +50,11 @@ class Witness:
         end = self._end().encode()
         return self._signature(end) + end
 
-    def hear(self, message: bytes, now_ms: int) -> bool:
+    def hear(self, message: bytes, heard_ms: int, now_ms: int) -> bool:
         """Take a message from the topic; return whether it is of a process that was not heard before.
 
         A message of another form, with another signature, or with an old checkpoint, does not count.
+        `heard_ms` is of a clock that is not set, as the times of the other methods, `now_ms` since the epoch.
         """
         if len(message) > _SIGNATURE_BYTES + LONGEST_END:
             return False
@@ -67,13 +68,13 @@ class Witness:
         key = author_of(end)
         if key == self.key:
             return False
-        self._same_id.hear(key, now_ms)
+        self._same_id.hear(key, heard_ms)
         known = self._others.get(key)
         if known is not None:
-            known.end, known.heard_ms = end, now_ms
+            known.end, known.heard_ms = end, heard_ms
             known.longest = max(end, known.longest, key=size_of)
         elif len(self._others) < MOST_PROCESSES:
-            self._others[key] = _Process(end, end, now_ms)
+            self._others[key] = _Process(end, end, heard_ms)
             return True
         return False
 

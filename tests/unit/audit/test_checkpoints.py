@@ -169,8 +169,8 @@ def test_processes_with_keys_hear_each_others_checkpoints() -> None:
     note = SIGNER.signed(CHECKPOINT.text())
     one, other = Witness("proxy-1/cafe", lambda: note), Witness("proxy-2/b007", lambda: "")
 
-    assert other.hear(one.message(), 0)
-    assert not one.hear(one.message(), 0)
+    assert other.hear(one.message(), 0, 0)
+    assert not one.hear(one.message(), 0, 0)
     assert other.due(0) == [note]
 
 

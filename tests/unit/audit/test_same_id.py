@@ -77,15 +77,15 @@ def test_with_kafkas_controller_a_process_compares_what_it_hears_with_itself() -
     )
 
     assert one.same_id(0) is None
-    one.hear(twin.message(), 1)
-    twin.hear(one.message(), 2)
+    one.hear(twin.message(), 1, 1)
+    twin.hear(one.message(), 2, 2)
     assert one.same_id(MINUTE_MS) is None
-    one.hear(twin.message(), MINUTE_MS + 1)
+    one.hear(twin.message(), MINUTE_MS + 1, MINUTE_MS + 1)
     assert one.same_id(MINUTE_MS + 2) == "boot b002"
 
     # The last message of a process that has ended is read after its successor has begun.
     assert restarted.same_id(0) is None
-    restarted.hear(one.message(), 1)
+    restarted.hear(one.message(), 1, 1)
     assert [restarted.same_id(minute * MINUTE_MS) for minute in (1, 2, 3)] == [None] * 3
 
 

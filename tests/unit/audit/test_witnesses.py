@@ -32,7 +32,7 @@ class Process:
         return f"{self.key}/{self.sequence}/{LINK}"
 
     def hears(self, *others: "Process", now_ms: int = 0) -> list[bool]:
-        return [self.witness.hear(other.witness.message(), now_ms) for other in others]
+        return [self.witness.hear(other.witness.message(), now_ms, now_ms) for other in others]
 
 
 def test_each_process_witnesses_the_two_that_follow_it_so_that_each_has_two_witnesses() -> None:
@@ -66,7 +66,7 @@ def test_an_old_end_that_somebody_writes_again_hides_no_newer_one() -> None:
     for minute in range(1, 4):
         other.sequence += 10
         one.hears(other)
-        one.witness.hear(replayed, minute)
+        one.witness.hear(replayed, minute, minute)
         assert one.witness.due(minute) == [other.end]
     # Nor does a longer one that is forged, which is recorded, and found.
     forged = Process("proxy-2/b002", sequence=10**9)
@@ -89,11 +89,11 @@ def test_a_checkpoint_of_before_stands_for_no_process_that_runs() -> None:
 
     one = Witness("proxy-1/b009", lambda: "", None)
     for ended in ("proxy-1/b001", "proxy-2/b001", "proxy-2/b002"):
-        assert not one.hear(note(ended, STALE_MS + 1), now_ms)
+        assert not one.hear(note(ended, STALE_MS + 1), 0, now_ms)
     runs = note("proxy-3/b001", STALE_MS)
-    assert one.hear(runs, now_ms)
-    assert one.due(now_ms) == [runs[64:].decode()]
-    assert one.same_id(now_ms) is None
+    assert one.hear(runs, 0, now_ms)
+    assert one.due(0) == [runs[64:].decode()]
+    assert one.same_id(0) is None
 
 
 def test_a_process_that_was_silent_for_three_minutes_is_followed_by_the_next_one() -> None:
@@ -124,16 +124,16 @@ def test_a_message_whose_end_was_altered_does_not_count() -> None:
     one, other = Process("proxy-1/b001"), Process("proxy-2/b002", sequence=41)
     message = other.witness.message()
 
-    assert not one.witness.hear(message.replace(b"/41/", b"/40/"), 0)
+    assert not one.witness.hear(message.replace(b"/41/", b"/40/"), 0, 0)
     assert one.witness.due(0) == []
-    assert one.witness.hear(message, 0)
+    assert one.witness.hear(message, 0, 0)
 
 
 @pytest.mark.parametrize("message", [b"", b"-" * 64, b"\xff" * 200, b"-" * 64 + b"a/b/c/1/x", b"-" * 5000])
 def test_a_message_of_another_form_does_not_count(message: bytes) -> None:
     one = Process("proxy-1/b001", None)
 
-    assert not one.witness.hear(message, 0)
+    assert not one.witness.hear(message, 0, 0)
     assert one.witness.due(0) == []
 
 
