@@ -38,7 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
     if serves:
-        lines = log_lines.read_settings(arguments.config)
+        with garbage_collector.importing():
+            from proxy.config.reading import values_in
+        lines = log_lines.read_settings(values_in(arguments.config))
         if seat is not None:
             lines.process["worker"] = json.loads(seat)["number"]
         log_lines.configure(**lines._asdict(), queued=True)

@@ -124,6 +124,14 @@ def content_of(path: Path) -> bytes:
         raise ConfigError(f"{path}: {error.strerror}") from error
 
 
+def values_in(path: Path) -> object:
+    """The values of a file that is not checked yet; None if it cannot be read."""
+    try:
+        return read_document(content_of(path), os.environ).values
+    except (ConfigError, NotYaml):
+        return None
+
+
 def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
     """Read `content` as `part`. Never raises because of the content."""
     reading: Reading[PartType] = Reading(path)

@@ -17,9 +17,10 @@ from pathlib import Path
 import structlog
 from structlog.contextvars import bound_contextvars
 from proxy.audit.record import AuditEvent
+from proxy.config.reading import values_in
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
-log_lines.configure(**log_lines.read_settings(Path(sys.argv[1]))._asdict(), queued=True)
+log_lines.configure(**log_lines.read_settings(values_in(Path(sys.argv[1])))._asdict(), queued=True)
 with bound_contextvars(trace_id="a" * 32, span_id="b" * 16):
     log_event(AuditEvent(
         event="authorization", granted=False, principal="User:x", host="10.0.0.7", operation="WRITE",

@@ -1,6 +1,7 @@
 """Every line that a process writes, whoever causes it: one JSON object that says which process wrote it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,10 @@ EVERY_SOURCE = """
 import logging, os, sys, threading, warnings
 from pathlib import Path
 import structlog
+from proxy.config.reading import values_in
 from proxy.net.telemetry import log_lines
 file = Path(sys.argv[1])
-settings = log_lines.read_settings(file)
+settings = log_lines.read_settings(values_in(file))
 settings.process["worker"] = 1
 log_lines.configure(**settings._asdict(), queued=True)
 structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
@@ -32,9 +34,10 @@ A_DENIAL = """
 import sys
 from pathlib import Path
 from proxy.audit.record import AuditEvent
+from proxy.config.reading import values_in
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
-log_lines.configure(**log_lines.read_settings(Path(sys.argv[1]))._asdict())
+log_lines.configure(**log_lines.read_settings(values_in(Path(sys.argv[1])))._asdict())
 fields = dict(principal="User:x", host="10.0.0.7", operation="WRITE", resource_type="TRANSACTIONAL_ID",
               resource_name="t", method="Produce", rule="default.deny", count=2)
 log_event(AuditEvent(event="authorization", granted=False, **fields))
@@ -70,16 +73,21 @@ def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "proxy.yaml"
-    file.write_text("proxy.id: proxy-7\nlog: {level: INFO}\nlisteners: nonsense\n", encoding="utf-8")
+    text = "proxy.id: ${ID}\nlog: {level: '${LEVEL:-INFO}'}\nlisteners: nonsense\n"
+    file.write_text(text, encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-c", EVERY_SOURCE, str(file)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", EVERY_SOURCE, str(file)],
+        env=os.environ | {"ID": "proxy-7"},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
     lines = [json.loads(line) for line in ran.stderr.splitlines()]
     assert [(line["logger"], line["level"], line["event"].splitlines()[0]) for line in lines] == [
         ("proxy.net.clients.listener", "info", "listening"),
         ("aiokafka.client", "error", "Group Coordinator Request failed: [Error 15]"),
-        ("py.warnings", "warning", "<string>:12: UserWarning: something is old"),
+        ("py.warnings", "warning", "<string>:13: UserWarning: something is old"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
     ]
@@ -88,6 +96,20 @@ def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the
     assert ["ValueError: in a thread" in lines[3]["exception"], "KeyError" in lines[4]["exception"]] == [
         True
     ] * 2
+
+
+@pytest.mark.spec("O5")
+@pytest.mark.parametrize("command", ["proxy", "controller"])
+def test_a_file_that_is_nested_too_deep_is_an_error_of_the_file(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text("a: " + "[" * 3000 + "]" * 3000, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "proxy", command, "-c", str(file)], capture_output=True, text=True, timeout=120
+    )
+
+    [line] = map(json.loads, ran.stderr.splitlines())
+    assert (ran.returncode, line["event"]) == (2, f"{command} cannot start")
+    assert line["error"].startswith(f"{file}: the file is not valid YAML: ")
 
 
 @pytest.mark.slow

@@ -24,14 +24,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock, Thread
 from types import TracebackType
 from typing import Any, NamedTuple, TextIO, TypeAlias, cast
 
 import structlog
-import yaml
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -84,9 +82,9 @@ class LogSettings(NamedTuple):
     """Whether `log.format` is ecs."""
 
 
-def read_settings(config_path: Path) -> LogSettings:
-    """Read the file, which may be invalid."""
-    document = _document(config_path)
+def read_settings(values: object) -> LogSettings:
+    """Read the values of a configuration file, which may be invalid; None if it cannot be read at all."""
+    document = values if isinstance(values, dict) else {}
     section = document.get("log")
     settings = section if isinstance(section, dict) else {}
     level = settings.get("level", "INFO")
@@ -99,14 +97,6 @@ def read_settings(config_path: Path) -> LogSettings:
         settings.get("authorizer.line") is True,
         settings.get("format") == "ecs",
     )
-
-
-def _document(config_path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 class LogQueue(io.TextIOBase):
