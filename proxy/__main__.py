@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.commands.arguments import command_line, configured, documentation
+from proxy.commands.output import printed
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.telemetry import log_lines
@@ -26,32 +27,39 @@ EXIT_CONFIG = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the subcommand and return its exit code; 2 for an invalid configuration."""
     words = list(sys.argv[1:] if argv is None else argv)
+    name = words[0] if words else ""
+    if name in ("proxy", "controller"):
+        return _serve(words)
+    return printed(name, lambda: _print(words))
+
+
+def _print(words: list[str]) -> int:
+    """Run a command that prints results: its log lines would be noise."""
     if words[:1] == ["audit"]:
         return _audit(words[1:])
     if words[:1] == ["acl"]:
         return _acl(words[1:])
-    if words[:1] in (["proxy"], ["controller"]):
-        HANGUP.install()  # Before the imports that take long.
-        RESTART.install()
     arguments = command_line().parse_args(words)
-    seat = getattr(arguments, "worker", None)
-    # The other commands print results: their log lines would be noise.
-    serves = arguments.command in ("proxy", "controller")
-    if serves:
+    log_lines.configure("WARNING")
+    return _RUN[arguments.command](arguments)
+
+
+def _serve(words: list[str]) -> int:
+    HANGUP.install()  # Before the imports that take long.
+    RESTART.install()
+    try:
+        arguments = command_line().parse_args(words)
+        seat = getattr(arguments, "worker", None)
         with garbage_collector.importing():
             from proxy.config.reading import values_in
         lines = log_lines.read_settings(values_in(arguments.config))
         if seat is not None:
             lines.process["worker"] = json.loads(seat)["number"]
         log_lines.configure(**lines._asdict(), queued=True)
-    else:
-        log_lines.configure("WARNING")
-    try:
         return _RUN[arguments.command](arguments)
     finally:
-        if serves:
-            HANGUP.end()
-            RESTART.end()
+        HANGUP.end()
+        RESTART.end()
 
 
 def _audit(words: Sequence[str]) -> int:

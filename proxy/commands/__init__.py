@@ -13,6 +13,7 @@ policy/             `policy`: what is proved about ACLs
 rights/             `export`, `diff`, `apply`: ACLs, quotas, users and owners as a file
 shell/              the metadata log as a tree of paths
 init                example files to begin from
+output              what a command prints, and what ends it early
 plain               names as a terminal may show them
 acl                 kafka-acls with ends of ACLs
 acl_requests        ACLs on the wire, for `acl`, `policy` and `rights`

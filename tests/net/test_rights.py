@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -366,6 +367,62 @@ async def test_after_an_error_nothing_more_is_done_and_each_change_is_named(
         "NOT DONE: + ALLOW User:x from * READ TOPIC LITERAL t\n"
         "penstock apply: ALLOW User:x from * READ TOPIC LITERAL t: CLUSTER_AUTHORIZATION_FAILED\n"
     )
+
+
+def full_disk() -> TextIO:
+    return open("/dev/full", "w", buffering=1, encoding="utf-8")
+
+
+async def test_what_was_done_is_not_denied_because_it_cannot_be_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, path = Cluster(), file(tmp_path, "quotas: [{user: x, quota: producer_byte_rate, limit: 1}]\n")
+    with full_disk() as full:
+        async with cluster.broker:
+            monkeypatch.setattr(sys, "stdout", full)
+            # 2 would say that nothing was changed.
+            assert await cluster.run("apply", path) == 120
+        monkeypatch.undo()
+
+    assert len(cluster.quotas) == 1
+    said = "penstock apply: not all was printed: standard output: No space left on device\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("key", ["password.env: AL_PASSWORD", "password.file: al.txt"])
+async def test_a_password_that_is_not_utf_8_is_found_before_anything_is_changed(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AL_PASSWORD", "pass\udcff")
+    (tmp_path / "al.txt").write_bytes(b"pass\xff")
+    cluster = Cluster()
+    text = (
+        "quotas: [{user: al, quota: producer_byte_rate, limit: 1}]\n"
+        f"users: [{{name: al, mechanism: SCRAM-SHA-512, {key}}}]\n"
+    )
+    async with cluster.broker:
+        assert await cluster.run("apply", file(tmp_path, text)) == 2
+
+    assert cluster.quotas == {}
+    assert capsys.readouterr().err == "penstock apply: user al: the password is not UTF-8\n"
+
+
+async def test_a_name_that_no_request_can_have_is_a_change_that_was_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster()
+    text = (
+        "quotas: [{user: al, quota: producer_byte_rate, limit: 1}]\n"
+        'owners: [{topic: a, owner: "User:\\uD800"}]\n'
+    )
+    async with cluster.broker:
+        # 2 would say that nothing was changed.
+        assert await cluster.run("apply", file(tmp_path, text)) == 1
+
+    assert len(cluster.quotas) == 1
+    said = capsys.readouterr()
+    assert said.out == "+ producer_byte_rate of users/al: 1\n1 change made\n"
+    assert said.err.startswith("NOT DONE: ")
 
 
 async def test_a_lost_response_is_looked_up_and_changes_of_others_are_told(

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from proxy.__main__ import main
+from proxy.__main__ import _RUN, main
 from proxy.commands.check import checked, checked_users, compared
 from proxy.commands.init import Wanted, write_examples
 
@@ -89,6 +90,78 @@ def test_a_job_without_its_packages_ends_with_code_2(environment: dict[str, str]
     assert (ended.returncode, ended.stdout) == (2, "")
     assert line.startswith("penstock audit: No module named 'delta")
     assert what_to_do in line
+
+
+def run_with_output(output: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    with open(output, "w", encoding="utf-8") as file:
+        return subprocess.run(
+            [sys.executable, "-m", "proxy", *words],
+            env=os.environ | environment,
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.mark.parametrize("words", [["completion", "bash"], ["--help"], ["check", "--help"]])
+def test_a_full_disk_is_one_sentence_and_an_exit_code_of_its_own(words: list[str]) -> None:
+    ended = run_with_output("/dev/full", *words)
+
+    assert (ended.returncode, ended.stderr) == (
+        120,
+        f"penstock {words[0]}: not all was printed: standard output: No space left on device\n",
+    )
+
+
+def test_a_reader_that_has_enough_gets_no_complaint() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = run_with_output(f"/proc/self/fd/{writer}", "completion", "bash")
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (120, "")
+
+
+def test_an_encoding_without_a_character_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "ü.yaml"
+    write_examples(Wanted(tmp_path, "sidecar"))
+    (tmp_path / "proxy.yaml").rename(path)
+
+    ended = run_with_output(str(tmp_path / "out"), "check", "-c", str(path), PYTHONIOENCODING="ascii")
+
+    assert ended.returncode == 120
+    assert ended.stderr.splitlines()[-1] == (
+        "penstock check: not all was printed: standard output: its encoding is ascii, which lacks '\\xfc';"
+        " set LC_ALL=C.UTF-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RecursionError("too deep\nby far"), 2, "unexpected RecursionError: too deep by far"),
+    ],
+)
+def test_whatever_ends_a_command_is_one_sentence_and_no_outcome(
+    error: BaseException,
+    exit_code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 1 would say that two policies differ."""
+
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setitem(cast("dict[str, object]", _RUN), "policy", fail)
+
+    assert main(["policy", "useless", "topic"]) == exit_code
+    assert capsys.readouterr().err == f"penstock policy: {said}\n"
 
 
 def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:

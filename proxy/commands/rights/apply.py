@@ -46,6 +46,7 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism, salt_of, salted_password
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
+from proxy.wire.errors import WireError
 from proxy.wire.message import Request
 from spark_audit.proposal import ProposedAcl, Removal
 
@@ -82,13 +83,14 @@ async def apply(
     endpoint: EndpointSettings, before: Rights, changes: Sequence[RightChange], passwords: Passwords
 ) -> Applied:
     """Make the changes. `before`: the sections as they were read."""
+    steps = list(_steps(changes, passwords))  # What cannot be requested is found before the first request.
     applied = Applied()
     sent: list[RightChange] = []
     unanswered: Sequence[RightChange] = ()
     try:
         async with await Channel.open(endpoint) as channel:
             await _require_ends(channel, changes)
-            for of_step, step in _steps(changes, passwords):
+            for of_step, step in steps:
                 sent += of_step
                 unanswered = of_step
                 response = await channel.send(step.request, step.versions)
@@ -96,6 +98,9 @@ async def apply(
                 applied.faults += step.faults(response)
                 if applied.faults:
                     break
+    except WireError as error:  # A name that no request can have, so this one was not sent.
+        applied.faults.append(text_of(error))
+        unanswered = ()
     except (ChannelError, RequestFailed) as error:
         applied.faults.append(text_of(error))
     try:

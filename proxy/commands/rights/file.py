@@ -91,10 +91,14 @@ class _User(_Row):
 
     def password(self) -> str:
         """Return the password. ConfigError without one."""
-        if self.password_file is not None:
-            found = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
-        else:
-            found = os.environ.get(self.password_env or "", "")
+        try:
+            if self.password_file is not None:
+                found = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            else:
+                found = os.environ.get(self.password_env or "", "")
+                found.encode()
+        except UnicodeError:  # Its text has a part of the password.
+            raise ConfigError(f"user {self.name}: the password is not UTF-8") from None
         if not found:
             raise ConfigError(f"user {self.name}: no password; name one with password.file or password.env")
         return found

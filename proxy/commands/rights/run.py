@@ -99,7 +99,10 @@ def _apply(arguments: argparse.Namespace, endpoint: EndpointSettings) -> int:
     # Each audit record of the change has the client id, and with it which file was put in effect.
     client_id = f"{endpoint.client_id}-{desired.digest[:DIGEST_CHARACTERS]}"
     endpoint = replace(endpoint, client_id=client_id)
-    applied = asyncio.run(apply(endpoint, plan.before, plan.changes, passwords))
+    try:
+        applied = asyncio.run(apply(endpoint, plan.before, plan.changes, passwords))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("a part may be done; penstock diff says what is left") from None
     if arguments.json:
         print(json.dumps(_applied_fields(applied), indent=2))
     else:
