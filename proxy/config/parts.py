@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
+from proxy.admin.topics import is_valid_name
 from proxy.config.document import Location
 from proxy.security.principal import written_principal
 
@@ -204,8 +205,23 @@ class Part(BaseModel):
         return value
 
 
+def _topic_name(name: str) -> str:
+    if not is_valid_name(name):
+        raise ValueError(
+            f"no topic can have the name {name!r}; write letters, digits, dots, underscores and hyphens, at"
+            " most 249"
+        )
+    return name
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+
+
 def relative(path: Path, info: ValidationInfo) -> Path:
     """Return a path of the file, which is relative to the file's directory."""
+    first = path.parts[0] if path.parts else ""
+    if first.startswith(("~", "$")):  # Only a shell replaces it: a directory of this name would be made.
+        raise ValueError(f"{first} is not replaced; write the whole path, or a variable such as ${{HOME}}")
     base = (info.context or {}).get("directory", Path())
     return path if path.is_absolute() else Path(base) / path
 

@@ -44,6 +44,7 @@ from proxy.config.parts import (
     Part,
     PrincipalsText,
     SecretFile,
+    TopicName,
     Unset,
     all_of,
     checked_by,
@@ -105,7 +106,7 @@ ChainKeyFile = Annotated[SecretFile, checked_by(_key)]
 class WitnessClusterConfig(PeerConfig):
     """Another cluster, a topic of which gets checkpoints, and how to reach it."""
 
-    topic: Annotated[str, Field(min_length=1), RESTART]
+    topic: Annotated[TopicName, RESTART]
     """The topic's name. It is created if it is missing."""
     bootstrap: Annotated[Bootstrap, RESTART]
     """`host:port` of brokers of that cluster."""
@@ -118,7 +119,7 @@ class WitnessClusterConfig(PeerConfig):
 class Audit(Part):
     """The `audit:` section of a proxy or a controller."""
 
-    topic: Annotated[str, RESTART] = DEFAULT_AUDIT_TOPIC
+    topic: Annotated[TopicName, RESTART] = DEFAULT_AUDIT_TOPIC
     """The topic that records are shipped to."""
     spool_dir: Annotated[FilePath, RESTART]
     """A directory on a disk that survives the process; see [decision 0004](decisions/0004-audit-spool.md).
@@ -223,7 +224,7 @@ class Audit(Part):
 class ProxyAudit(Audit):
     """The `audit:` section of a proxy."""
 
-    witnesses_topic: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_WITNESSES_TOPIC
+    witnesses_topic: Annotated[TopicName, RESTART] = DEFAULT_WITNESSES_TOPIC
     """With `controller.mode: kraft`, the topic over which proxies [witness](kraft.md#witnesses) each other's
     trail, the same at all proxies. Clients cannot use it. A proxy creates it if it is missing, with one
     partition; reconciliation knows the default name only, and reports the creation of a topic of another name
@@ -371,7 +372,7 @@ class QuotaRules(Part):
     `observe`), but throttles no client."""
     quota_excluded_principals: Annotated[PrincipalsText, LIVE] = ""
     """Principals that are never limited: `User:a;Group:b`."""
-    quota_cluster_topic: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_SHARES_TOPIC
+    quota_cluster_topic: Annotated[TopicName, RESTART] = DEFAULT_SHARES_TOPIC
     """The topic over which proxies agree on their shares, the same at all proxies and controllers. Clients
     cannot write it."""
 
@@ -414,7 +415,7 @@ class LoginBackoffConfig(Part):
 class FollowedLog(Part):
     """The metadata log, and whose signatures it has to have, for proxies and controllers (SPEC S14)."""
 
-    topic: Annotated[str, RESTART] = DEFAULT_METADATA_TOPIC
+    topic: Annotated[TopicName, RESTART] = DEFAULT_METADATA_TOPIC
     """The topic of the metadata log. Must not be set with `kraft`, where the log is `__cluster_metadata`."""
     public_keys_file: Annotated[ExistingFile | None, RESTART] = None
     """The public keys of all controllers, one PEM after the other: only what they have

@@ -86,6 +86,14 @@ WRONG: dict[str, Any] = {
     "upstream > bootstrap: expected host:port, found 'localhost'": document(
         upstream={"bootstrap": "localhost"}
     ),
+    "audit > spool.dir: ~ is not replaced; write the whole path, or": document(
+        audit={"spool.dir": "~/spool"}
+    ),
+    "audit > spool.dir: $HOME is not replaced": document(audit={"spool.dir": "$HOME/spool"}),
+    "users.file: ~x is not replaced": document(users__file="~x/users.yaml"),
+    "metadata > topic: no topic can have the name 'a b'": document(metadata={"topic": "a b"}),
+    "audit > topic: no topic can have the name ''": document(audit={"spool.dir": "spool", "topic": ""}),
+    "quota > cluster.topic: no topic can have the name '..'": document(quota={"cluster.topic": ".."}),
     "users.file: no such file": document(users__file="missing.yaml"),
     "a listener enables PLAIN, which needs users.file": document(users__file=None),
     "more than one listener has the name SASL_PLAINTEXT": document(
