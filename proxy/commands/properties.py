@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from proxy.config import split_host_port
@@ -13,7 +13,17 @@ from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
+_VALUE = r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))"""
+_OPTION = re.compile(rf"\s+(?P<name>\w+)\s*=\s*{_VALUE}")
+_MODULE = re.compile(r"\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)(?=\s)", re.IGNORECASE)
+_ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_NOT_READ = (
+    *("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key"),
+    "ssl.key.password",
+)
+"""Without them the connection would be another one than is meant."""
 
 
 class SettingError(Exception):
@@ -26,12 +36,30 @@ def properties_of(path: Path) -> dict[str, str]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"{path}: {text_of(error)}") from error
-    found = {}
-    for line in re.sub(r"\\\r?\n\s*", "", text).splitlines():
-        key, separator, value = line.partition("=")
-        if separator and not key.lstrip().startswith(("#", "!")):
-            found[key.strip()] = value.strip()
-    return found
+    entries = (_ENTRY.fullmatch(line) for line in _lines(text))
+    return {_unescaped(entry[1]): _unescaped(entry[2]).strip() for entry in entries if entry is not None}
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines as java.util.Properties joins them, without comments."""
+    line = ""
+    for part in re.split(r"\r\n|\r|\n", text):
+        part = part.lstrip(" \t\f")
+        if not line and part.startswith(("#", "!")):
+            continue
+        line += part
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            line = line[:-1]
+            continue
+        yield line
+        line = ""
+    yield line
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(
+        lambda found: chr(int(found[1], 16)) if found[1] else _CHARACTERS.get(found[2], found[2]), text
+    )
 
 
 def cluster_at(servers: str, file: Path | None) -> EndpointSettings:
@@ -42,6 +70,11 @@ def cluster_at(servers: str, file: Path | None) -> EndpointSettings:
 def endpoint_of(servers: str, settings: Mapping[str, str]) -> EndpointSettings:
     """Return how to connect. SettingError, ValueError or TlsError say what cannot be used."""
     (host, port), *others = map(split_host_port, servers.split(","))
+    for key in _NOT_READ:
+        if key in settings:
+            raise SettingError(
+                f"{key} is not read; name PEM files with ssl.*.location, and a key without password"
+            )
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise SettingError(f"security.protocol is {protocol}; possible are {', '.join(_PROTOCOLS)}")
@@ -61,10 +94,7 @@ def _login(settings: Mapping[str, str]) -> SaslLogin:
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
         raise SettingError(f"sasl.mechanism is {mechanism}; possible are {', '.join(MECHANISMS)}")
-    options = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or single or bare
-        for name, quoted, single, bare in _JAAS.findall(settings.get("sasl.jaas.config", ""))
-    }
+    options = _jaas_options(settings.get("sasl.jaas.config", ""))
     if not options.get("username") or "password" not in options:
         raise SettingError("sasl.jaas.config has no username or no password")
     return SaslLogin(
@@ -73,6 +103,22 @@ def _login(settings: Mapping[str, str]) -> SaslLogin:
         password=lambda: options["password"],
         token_auth=options.get("tokenauth", "").lower() == "true",
     )
+
+
+def _jaas_options(text: str) -> dict[str, str]:
+    """Return the options of the module. What Kafka cannot read is an error: a password would be cut short."""
+    options, found = {}, _MODULE.match(text)
+    end = 0 if found is None else found.end()
+    while (option := _OPTION.match(text, end)) is not None:
+        quoted = option["double"] or option["single"] or ""
+        options[option["name"]] = option["bare"] or re.sub(r"\\(.)", r"\1", quoted)
+        end = option.end()
+    if text and (found is None or text[end:].strip() != ";"):
+        raise SettingError(
+            'sasl.jaas.config cannot be read; write MODULE required username="..." password="..."; with'
+            ' \\\\" for a quotation mark in a password and four backslashes for one'
+        )
+    return options
 
 
 def _tls(settings: Mapping[str, str]) -> ClientTls:

@@ -51,7 +51,7 @@ def test_the_settings_of_a_kafka_client_are_read(tmp_path: Path) -> None:
     file.write_text(
         "# of the administrator\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism = SCRAM-SHA-256\n"
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
-        '   username="admin" password="a \\"b\\" = c";\n'
+        '   username="admin" password="a \\\\"b\\\\" = c";\n'
     )
 
     endpoint = endpoint_of("one:1,two:2", properties_of(file))
@@ -63,6 +63,66 @@ def test_the_settings_of_a_kafka_client_are_read(tmp_path: Path) -> None:
     assert endpoint.sasl.password() == 'a "b" = c'
 
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("security.protocol: SASL_SSL", {"security.protocol": "SASL_SSL"}),
+        ("  security.protocol  SASL_SSL\t", {"security.protocol": "SASL_SSL"}),
+        ("# C:\\\\dir\\\nclient.id=a", {"client.id": "a"}),
+        ("client.id=a\\\r\n  # b", {"client.id": "a# b"}),
+        ("a\\ b\\=c=d\\\\", {"a b=c": "d\\"}),
+        ("client.id=\\u00e9\\tx\\y", {"client.id": "é\txy"}),
+        ("client.id=a\u2028b", {"client.id": "a\u2028b"}),
+        ("client.id", {"client.id": ""}),
+    ],
+)
+def test_a_properties_file_is_read_as_java_reads_it(
+    text: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "admin.properties"
+    file.write_bytes(text.encode())
+
+    assert {key: value for key, value in properties_of(file).items() if key} == settings
+
+
+@pytest.mark.parametrize(
+    ("options", "password"),
+    [
+        (r'username="admin" password="a \\"b\\" = c\\\\d";', 'a "b" = c\\d'),
+        (r"username=admin password='x\\'y' tokenauth='true' ;", "x'y"),
+        ('password = "" username="admin";', ""),
+    ],
+)
+def test_a_password_is_the_one_that_kafka_reads(options: str, password: str, tmp_path: Path) -> None:
+    file = tmp_path / "admin.properties"
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} {options}\n"
+    )
+
+    sasl = endpoint_of("proxy:9092", properties_of(file)).sasl
+    assert sasl is not None
+    assert (sasl.username, sasl.password()) == ("admin", password)
+
+
+@pytest.mark.parametrize(
+    "jaas",
+    [
+        f'{PLAIN} username="admin" password="a "b" = c";',
+        f'{PLAIN} username="admin" password="geheim"',
+        f'{PLAIN} username="admin" # password="geheim";',
+        'username="admin" password="geheim";',
+    ],
+)
+def test_what_kafka_cannot_read_is_no_login_and_its_password_is_not_shown(jaas: str) -> None:
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    with pytest.raises(SettingError, match=r"sasl\.jaas\.config cannot be read") as raised:
+        endpoint_of("proxy:9092", settings)
+    assert "geheim" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
@@ -70,6 +130,7 @@ def test_the_settings_of_a_kafka_client_are_read(tmp_path: Path) -> None:
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is GSSAPI"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "no username"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "a.jks"}, "only PEM"),
+        ({"security.protocol": "SSL", "ssl.truststore.certificates": "-----"}, "certificates is not read"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(settings: dict[str, str], fault: str) -> None:
