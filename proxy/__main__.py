@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.commands.arguments import command_line, configured, documentation
-from proxy.commands.output import printed
+from proxy.commands.output import EXIT_INTERRUPTED, printed
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.telemetry import log_lines
@@ -57,6 +57,8 @@ def _serve(words: list[str]) -> int:
             lines.process["worker"] = json.loads(seat)["number"]
         log_lines.configure(**lines._asdict(), queued=True)
         return _RUN[arguments.command](arguments)
+    except KeyboardInterrupt:  # Before it handles SIGINT itself.
+        return EXIT_INTERRUPTED
     finally:
         HANGUP.end()
         RESTART.end()
@@ -176,6 +178,12 @@ def _missing_words(arguments: argparse.Namespace) -> str | None:
         return "--token and --certificate need one configuration file; name it with -c"
     if arguments.connect and not arguments.config:
         return "--connect needs a configuration file; name one with -c"
+    if arguments.listener is not None and not (arguments.token or arguments.certificate):
+        return "--listener goes with --token or --certificate"
+    if arguments.questions is not None and arguments.proposal is None:
+        return "--questions goes with --proposal"
+    if arguments.log is not None and not (arguments.proposal or arguments.token or arguments.certificate):
+        return "--log goes with --proposal, --token or --certificate"
     return None
 
 

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from proxy.config.addresses import host_port
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
 from proxy.net.runtime.clock import now_ms
 
@@ -75,6 +76,8 @@ class Wanted:
 def write_examples(wanted: Wanted) -> list[Path]:
     """Write the files and return their paths. InitError, before the first, if one would be overwritten."""
     try:
+        host_port(f"{_bracketed(wanted.host)}:9093")
+        _names(wanted.host)
         texts = {wanted.directory / name: _filled_in(text, wanted) for name, text in _texts(wanted)}
         _require_room(texts, wanted)
         written = list(_secrets(wanted))
@@ -107,11 +110,14 @@ def _texts(wanted: Wanted) -> Iterator[tuple[str, str]]:
 
 
 def _filled_in(text: str, wanted: Wanted) -> str:
-    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
     # A proxy on another machine gets the public keys from there.
     is_signed = CONTROLLER in wanted.kinds or (wanted.directory / _PUBLIC_KEYS).exists()
-    text = text.replace("@HOST@", host).replace("@PENSTOCK@", _command())
+    text = text.replace("@HOST@", _bracketed(wanted.host)).replace("@PENSTOCK@", _command())
     return text if is_signed else text.replace(f"\n{_VERIFIES}", f"\n# {_VERIFIES}")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _command() -> str:

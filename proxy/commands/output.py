@@ -55,7 +55,7 @@ class _Output:
 
 def printed(name: str, command: Callable[[], int]) -> int:
     """Run a command and return its exit code. Whatever goes wrong is one sentence on standard error."""
-    if sys.stdout is None:  # Closed by whoever started it.
+    if sys.stdout is None:  # Closed when the process was started.
         return command()
     output = _Output(sys.stdout)
     try:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from proxy.config import split_host_port
+from proxy.config.addresses import host_port, split_host_port
 from proxy.error_text import text_of
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
@@ -69,7 +69,7 @@ def cluster_at(servers: str, file: Path | None) -> EndpointSettings:
 
 def endpoint_of(servers: str, settings: Mapping[str, str]) -> EndpointSettings:
     """Return how to connect. SettingError, ValueError or TlsError say what cannot be used."""
-    (host, port), *others = map(split_host_port, servers.split(","))
+    (host, port), *others = (split_host_port(host_port(each.strip())) for each in servers.split(","))
     for key in _NOT_READ:
         if key in settings:
             raise SettingError(

@@ -32,6 +32,8 @@ AT = ("--bootstrap-server", "proxy:9092")
         ((*AT, *ADD, "--until", "tomorrow"), "no time with a zone"),
         ((*AT, *ADD, "--untill", UNTIL), "--untill is unknown"),
         ((*AT, *ADD, "--command-config", "/does/not/exist"), "No such file"),
+        (("--bootstrap-server", "proxy", *ADD), "expected host:port, found 'proxy'"),
+        (("--bootstrap-server", "a:1,b:99999", *ADD), "ports end at 65535"),
     ],
 )
 def test_wrong_arguments_are_named(

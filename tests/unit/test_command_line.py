@@ -164,6 +164,25 @@ def test_whatever_ends_a_command_is_one_sentence_and_no_outcome(
     assert capsys.readouterr().err == f"penstock policy: {said}\n"
 
 
+@pytest.mark.parametrize("words", [["--log", "topic"], ["--listener", "SASL_SSL"], ["--questions", "FILE"]])
+def test_a_check_that_would_not_be_made_is_an_error(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_examples(Wanted(tmp_path, "sidecar"))
+
+    assert main(["check", "-c", str(tmp_path / "proxy.yaml"), *words]) == 2
+    assert capsys.readouterr().err.startswith(f"penstock check: {words[0]} goes with --")
+
+
+@pytest.mark.parametrize("host", ["", "kafka 1", "a/b", "http://a", "a:b", "ünï.example", "a\nb"])
+def test_init_writes_nothing_for_a_host_that_has_no_such_name(
+    host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--dir", str(tmp_path / "new"), "--host", host]) == 2
+    assert capsys.readouterr().err.startswith(f"penstock init: --host {host}: ")
+    assert not (tmp_path / "new").exists()
+
+
 def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:
     write_examples(Wanted(tmp_path, "sidecar"))
     one, two = tmp_path / "proxy.yaml", tmp_path / "two.yaml"
