@@ -18,6 +18,8 @@ def text_of(error: BaseException) -> str:
     text = str(error).strip() if error.args else ""
     if isinstance(error, KeyError):
         text = repr(error)  # Its text is only the key.
+    if isinstance(error, UnicodeDecodeError):
+        text = f"not UTF-8 text, at byte {error.start}"  # Its text has the byte, perhaps of a password.
     if not text:
         text = next((words for kind, words in _WORDS if isinstance(error, kind)), "")
     if not text:

@@ -246,8 +246,11 @@ def _assertions(path: Path) -> None:
 def _login(login: Login) -> None:
     """Read what each login will read again."""
     for path in (login.password_file, login.oauthbearer_client_credentials_client_secret_file):
-        if path is not None and not path.read_text(encoding="utf-8").strip():
-            raise ValueError(f"{path} is empty; write the password into it")
+        try:
+            if path is not None and not path.read_text(encoding="utf-8").strip():
+                raise ValueError(f"{path} is empty; write the password into it")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: {text_of(error)}; write the password in UTF-8") from None
     if login.oauthbearer_token_endpoint_ca is not None:
         client_context(login.oauthbearer_token_endpoint_ca)
 

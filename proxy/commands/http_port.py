@@ -70,7 +70,14 @@ class HttpPortOf:
             raise RequestRejected(
                 f"{response.status} {response.reason}: {content.decode(errors='replace').strip()}"
             )
-        return json.loads(content)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise self.another_server() from error
+
+    def another_server(self) -> NoResponse:
+        """What to raise for a response that no proxy sends."""
+        return NoResponse(f"{self.host}:{self.port}: the response is not of a proxy, but of another server")
 
     def _connected(self) -> http.client.HTTPConnection:
         tls = self.settings.ssl

@@ -73,7 +73,11 @@ def disconnect(path: Path, wanted: dict[str, str], administrator: str | None) ->
 
 def _run(command: str, path: Path, work: Callable[[HttpPortOf], int]) -> int:
     try:
-        return work(HttpPortOf.of(path))
+        port = HttpPortOf.of(path)
+        try:
+            return work(port)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise port.another_server() from error
     except NoResponse as error:
         return _failed(command, str(error), EXIT_INCOMPLETE)
     except (RequestRejected, ConfigError, TokenFileError, OSError) as error:

@@ -295,6 +295,33 @@ async def test_a_hostile_name_forges_no_line_and_no_colour(
     assert table.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b"[" * 100_000])
+async def test_a_page_of_another_server_is_no_response_of_a_proxy(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bind = free_addresses(1)[0]
+    file = a_configuration(tmp_path, bind)
+
+    async def page(_: str) -> bytes:
+        return content
+
+    host, port = bind.split(":")
+    pages = {"/connections": page, "/quotas": page}
+    server = HttpServer(HttpAccess(host=host, port=int(port)), CollectorRegistry(), Readiness, queries=pages)
+    await server.start()
+    codes = [
+        await asyncio.to_thread(command.show_connections, file, {}, as_json=False),
+        await asyncio.to_thread(command.show_quotas, file, as_json=False),
+    ]
+    await server.close()
+
+    assert codes == [1, 1]
+    assert capsys.readouterr().err == "".join(
+        f"penstock {name}: {bind}: the response is not of a proxy, but of another server\n"
+        for name in ("connections", "quotas")
+    )
+
+
 def a_configuration(directory: Path, bind: str, **http: Any) -> Path:
     document = {
         "proxy.id": "proxy-1",

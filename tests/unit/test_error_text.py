@@ -31,6 +31,7 @@ def wrapped(error: BaseException, text: str = "") -> Wrapped:
         (EOFError(), "the data ends too early"),
         (asyncio.IncompleteReadError(b"ab", 4), "2 bytes read on a total of 4 expected bytes"),
         (KeyError("name"), "KeyError('name')"),
+        (UnicodeDecodeError("utf-8", b"secret\xfe", 6, 7, "invalid"), "not UTF-8 text, at byte 6"),
         (Wrapped(), "Wrapped"),
         (wrapped(ConnectionResetError()), "Wrapped: the peer closed the connection"),
         (wrapped(ConnectionResetError(), "said"), "said"),
