@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -344,6 +345,20 @@ async def test_a_channel_whose_second_login_fails_is_closed() -> None:
 
         await channel.wait_closed()
         assert channel.closed
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file"), ValueError("not UTF-8")])
+async def test_a_password_that_is_gone_is_a_failed_login(error: Exception) -> None:
+    """A process would end by any other exception of a login, with all its clients."""
+
+    def password() -> str:
+        raise error
+
+    lacking = replace(login("proxy-1", "secret"), password=password)
+    async with FakeBroker(sasl_answers([0])) as broker:
+        with pytest.raises(LoginRejected, match="no password to log in with"):
+            await Channel.open(endpoint_of(broker.address, sasl=lacking))
 
 
 async def _beat_for_ever(channel: Channel) -> None:

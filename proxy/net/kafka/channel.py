@@ -588,19 +588,23 @@ def reauthentication_wait_s(session_lifetime_ms: int) -> float:
 
 
 async def sasl_client(login: SaslLogin) -> SaslClient:
-    """Return the client side of a SASL exchange. AuthenticationError when there is no token for it."""
+    """Return the client side of a SASL exchange. LoginRejected without a token or a password for it."""
     if login.tokens is not None:
         try:
             return OAuthBearerClient(await login.tokens.token())
         except (TokenError, ValueError) as error:
             raise LoginRejected(f"no token to log in with: {error}") from error
+    try:
+        password = login.password()
+    except (OSError, ValueError) as error:  # The file may be rotated at this moment.
+        raise LoginRejected(f"no password to log in with: {text_of(error)}") from error
     if login.mechanism == "PLAIN":
-        return PlainClient(login.username, login.password())
+        return PlainClient(login.username, password)
     mechanism = ScramMechanism.named(login.mechanism)
     return ScramClient(
         mechanism,
         login.username,
-        login.password(),
+        password,
         secrets.token_urlsafe(24),
         token_auth=login.token_auth,
     )
