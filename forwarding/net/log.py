@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from forwarding.controller.records import key_of
 from forwarding.net import aiokafka_hooks
+from proxy.error_text import text_of
 from proxy.metadata.signatures import HEADER
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.bearer_token import TokenError, TokenSource
@@ -40,7 +41,7 @@ aiokafka_hooks.install()
 
 
 class LogUnavailable(Exception):
-    """The log cannot be claimed now: no broker responds."""
+    """The log cannot be claimed now: no broker responds, or there is no password to log in with."""
 
 
 class CommitUnknown(Exception):
@@ -98,13 +99,18 @@ class MetadataLog:
     async def claim(self) -> None:
         """Fence earlier writers; on return their last transaction is committed or aborted."""
         await self.resign()
+        try:
+            arguments = connection_arguments(self._endpoint)
+        except (OSError, ValueError) as error:  # The file may be rotated at this moment.
+            text = f"no password to log in with: {text_of(error)}"
+            raise LogUnavailable(f"{self._endpoint.address}: {text}") from error
         producer = AIOKafkaProducer(
             transactional_id=self._transactional_id,
             # Not shorter than `append` waits: the broker must not abort a transaction that is in progress.
             transaction_timeout_ms=max(10_000, self._timeout_ms),
             acks="all",
             max_batch_size=MAX_BATCH_BYTES,
-            **connection_arguments(self._endpoint),
+            **arguments,
         )
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.records import RECORD_KINDS, key_of
-from forwarding.net.log import Fenced, MetadataLog, WrittenRecord
+from forwarding.net.log import Fenced, LogUnavailable, MetadataLog, WrittenRecord
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
@@ -28,7 +29,9 @@ from tests.support.controllers import (
     cluster_right,
     controller_settings,
     create_acls,
+    endpoint_of,
     forward,
+    login,
     made_controller,
     plaintext,
     running,
@@ -139,6 +142,19 @@ async def test_a_controller_that_was_fenced_writes_again_once_it_has_claimed_and
     assert acl_names(controller.image) == ["after", "before", "between"]
     received = [event.error_code for event in controller.told("forwarded_received")]
     assert received == [0, 0], "the attempt that was fenced is not one that was carried out"
+
+
+@pytest.mark.spec("E12", "R9")
+async def test_a_password_that_is_gone_only_delays_the_claim() -> None:
+    """A controller would end by any other exception, at the election that makes it the active one."""
+
+    def password() -> str:
+        raise FileNotFoundError(2, "No such file")
+
+    lacking = replace(login("controller-1", "secret"), password=password)
+    log = MetadataLog(endpoint_of("127.0.0.1:1", sasl=lacking), "t", "writer")
+    with pytest.raises(LogUnavailable, match="no password to log in with: "):
+        await log.claim()
 
 
 @pytest.mark.spec("E12")
