@@ -46,8 +46,9 @@ class Broker:
         self._endpoint = endpoint
         self._channel: Channel | None = None
         self._opening = asyncio.Lock()
-        # By name and by id: until when the broker may not know a topic that was created here, in seconds.
-        self._created: dict[TopicKey, float] = {}
+        # By name and by id: until when the broker may not know a topic that was created here, in seconds, and
+        # its other key, because a response to DeleteTopics before version 6 has no id.
+        self._created: dict[TopicKey, tuple[float, TopicKey]] = {}
         self.known_versions: dict[int, tuple[int, int]] = {}
         """The versions that the broker supported when last connected; empty before the first connection."""
 
@@ -65,8 +66,9 @@ class Broker:
             for deleted in response.responses:
                 if deleted.error_code != ErrorCode.NONE:
                     continue  # It is still there, or was deleted and made again.
-                self._created.pop((deleted.name, NO_TOPIC_ID), None)
-                self._created.pop((None, bytes(deleted.topic_id)), None)
+                for key in _keys(deleted):
+                    _, other = self._created.pop(key, (0.0, key))
+                    self._created.pop(other, None)
         elif isinstance(response, types.CreateTopicsResponse) and not getattr(
             message, "validate_only", False
         ):
@@ -108,7 +110,9 @@ class Broker:
                 for topic in await self._topics_of_ids([topic_id for name, topic_id in some if name is None]):
                     found[None, topic.topic_id] = topic
             now_s = asyncio.get_running_loop().time()
-            missing = [key for key in missing if key not in found and self._created.get(key, now_s) > now_s]
+            missing = [
+                key for key in missing if key not in found and self._created.get(key, (now_s, key))[0] > now_s
+            ]
             if not missing:
                 return found
             await asyncio.sleep(pause_s)
@@ -116,13 +120,14 @@ class Broker:
 
     def _note_created(self, response: types.CreateTopicsResponse) -> None:
         now_s = asyncio.get_running_loop().time()
-        for key in list(takewhile(lambda key: self._created[key] < now_s, self._created)):
+        for key in list(takewhile(lambda key: self._created[key][0] < now_s, self._created)):
             del self._created[key]
         for topic in response.topics:
             if topic.error_code == ErrorCode.NONE:
-                for key in ((topic.name, NO_TOPIC_ID), (None, bytes(topic.topic_id))):
+                keys = _keys(topic)
+                for key, other in zip(keys, reversed(keys), strict=True):
                     self._created.pop(key, None)  # To be the newest.
-                    self._created[key] = now_s + CREATION_KNOWN_S
+                    self._created[key] = now_s + CREATION_KNOWN_S, other
 
     async def dry_run(self, request: types.CreateTopicsRequest) -> types.CreateTopicsResponse:
         """Send a CreateTopics request with validate_only."""
@@ -206,6 +211,14 @@ class Broker:
         response = await channel.send(message, CREATE_TOPICS_VERSIONS)
         result = first_of(response.topics)
         return result.error_code, result.error_message or ErrorCode.name_of(result.error_code)
+
+
+def _keys(
+    topic: types.CreateTopicsResponse.CreatableTopicResult | types.DeleteTopicsResponse.DeletableTopicResult,
+) -> list[TopicKey]:
+    """Return what a topic may be looked up by: its name, and its id if the response has one."""
+    topic_id = bytes(topic.topic_id)
+    return [(topic.name, NO_TOPIC_ID), *([(None, topic_id)] if any(topic_id) else [])]
 
 
 def _in_parts(topics: Sequence[Named]) -> Iterator[Sequence[Named]]:

@@ -55,10 +55,12 @@ def created() -> t.CreateTopicsResponse:
 def deleted(request: Request) -> t.DeleteTopicsResponse:
     """A request without topics deletes all; topics that are named cannot be deleted."""
     error_code = ErrorCode.POLICY_VIOLATION if request.message.topics else ErrorCode.NONE
+    has_ids = request.header.api_version >= 6
     topic = t.DeleteTopicsResponse.DeletableTopicResult
     return t.DeleteTopicsResponse(
         responses=[
-            topic(name=name, topic_id=topic_id, error_code=error_code) for name, topic_id in IDS.items()
+            topic(name=name, topic_id=topic_id if has_ids else bytes(16), error_code=error_code)
+            for name, topic_id in IDS.items()
         ]
     )
 
@@ -119,12 +121,13 @@ async def test_no_other_topic_makes_requests_wait(key: TopicKey) -> None:
 
 
 @pytest.mark.spec("O8")
+@pytest.mark.parametrize("version", [5, 6])
 @pytest.mark.parametrize("key", [NAME, ID], ids=["by name", "by id"])
-async def test_a_topic_that_was_deleted_is_not_waited_for(key: TopicKey) -> None:
+async def test_a_topic_that_was_deleted_is_not_waited_for(key: TopicKey, version: int) -> None:
     late = LateBroker("orders")
     async with before(late) as broker:
         await create(broker)
-        await broker.request(ApiKey.DELETE_TOPICS, 6, t.DeleteTopicsRequest(), timeout_ms=5_000)
+        await broker.request(ApiKey.DELETE_TOPICS, version, t.DeleteTopicsRequest(), timeout_ms=5_000)
         assert await broker.existing([key]) == {}
     assert late.requests == 1
 
